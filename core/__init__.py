@@ -1,0 +1,56 @@
+"""phobos-sim: runs Phobos kernels on any Vulkan device and stores the bits that an SM86 card would store.
+
+The public interface (`import phobos_sim as sim`). Everything is imported at first use, so that importing the package
+costs nothing: neither numpy nor a Vulkan loader is touched before something is run.
+
+load(path)          kernels of a `.py` or `.ph` source, which is read and never executed
+use(device=...)     choose the device: a function and a context manager
+execute(name, ...)  one SM86 instruction or PTX operation on batches of codes or arrays
+compare(a, b)       two arrays as codes: counts by class, first and worst difference
+explain(...), diff(...)  why a result is what it is; two runs of a kernel side by side
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+__version__ = "0.1.0"
+
+# public name -> module that defines it; None: the module itself
+_HOME: dict[str, str | None] = {
+    "load": ".launch",
+    "use": ".launch",
+    "launch": ".launch",
+    "Kernel": ".launch",
+    "Launch": ".launch",
+    "execute": ".execute",
+    "compare": ".compare",
+    "Comparison": ".compare",
+    "explain": ".explain",
+    "diff": ".explain",
+    "errors": None,
+    "isa": None,
+    "lang": None,
+    "PhobosError": ".errors",
+    "KernelError": ".errors",
+    "LaunchError": ".errors",
+    "UsageError": ".errors",
+    "RecordingError": ".errors",
+    "UnavailableError": ".errors",
+}
+
+__all__ = ["__version__", *_HOME]
+
+
+def __getattr__(name: str) -> object:
+    """Import a public name at its first use."""
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    home = _HOME[name]
+    value = import_module(f".{name}", __name__) if home is None else getattr(import_module(home, __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOME])

@@ -1,0 +1,1 @@
+"""One result taken apart, bit by bit, and whole-kernel differences."""

@@ -1,0 +1,1 @@
+"""The Phobos language: syntax tree, .ph parser, Python spelling, types and checks."""

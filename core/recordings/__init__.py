@@ -1,0 +1,1 @@
+"""Recordings of real silicon: file format, loader, importer of public sets."""

@@ -1,0 +1,1 @@
+"""Recorder: runs the instruction table on a real card and writes a recording."""

@@ -1,0 +1,1 @@
+"""Conformance: recordings against a backend, the kill score, and the reports."""

@@ -1,0 +1,1 @@
+"""SPIR-V module builder, opcode tables, disassembly and validation."""

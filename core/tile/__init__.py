@@ -1,0 +1,1 @@
+"""The typed tile program: lowering from the syntax tree, and its mapping to parallel regions."""
