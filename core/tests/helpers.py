@@ -1,8 +1,8 @@
 """What several test files need: shared material, devices, and comparison of codes. No test lives here.
 
 A test that lacks something calls one of the functions below, which skips it with a reason that starts with the name
-of the capability (`shared material`, `Vulkan`, `SwiftShader`, `torch`, `spirv-val`, `CUDA`). `.ci/run` reads these words:
-there, a skip for something that the machine does have is a failure.
+of the capability (`shared material`, `Vulkan`, `SwiftShader`, `torch`, `spirv-val`, `CUDA`). `.ci/run` reads these
+words: there, a skip for something that the machine does have is a failure.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def shared(*parts: str) -> Path:
     """A file of the shared material, or a skip."""
     path = SHARED.joinpath(*parts)
     if not path.exists():
-        pytest.skip(f"shared material: {'/'.join(parts)} is not in {SHARED.name}/ beside the repository (PHOBOS_SHARED)")
+        pytest.skip(f"shared material: no {'/'.join(parts)} in shared/ beside the repository (or PHOBOS_SHARED)")
     return path
 
 
