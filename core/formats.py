@@ -57,6 +57,11 @@ class Format:
     def infinity(self) -> int:
         return ((1 << self.exponent_bits) - 1) << (self.fraction_bits + self.ignored_bits)
 
+    @property
+    def dtype(self) -> str:
+        """Name of the numpy dtype that holds its codes: unsigned of the storage width, ``bool`` for predicates."""
+        return "bool" if self.kind == "predicate" else f"uint{self.bits}"
+
     def __repr__(self) -> str:
         return self.name
 
@@ -70,8 +75,9 @@ S8 = Format("s8", 8, "signed")
 U8 = Format("u8", 8, "unsigned")
 S16 = Format("s16", 16, "signed")
 S32 = Format("s32", 32, "signed")
+U16 = Format("u16", 16, "unsigned")
 U32 = Format("u32", 32, "unsigned")
 S64 = Format("s64", 64, "signed")
 PRED = Format("pred", 1, "predicate")
 
-FORMATS = {f.name: f for f in (F16, BF16, TF32, F32, F64, S8, U8, S16, S32, U32, S64, PRED)}
+FORMATS = {f.name: f for f in (F16, BF16, TF32, F32, F64, S8, U8, S16, U16, S32, U32, S64, PRED)}
