@@ -1,0 +1,86 @@
+"""Options that several verbs share, and where their output goes."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ..errors import UsageError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+Device = Annotated[
+    str | None,
+    typer.Option(
+        "--device",
+        metavar="NAME",
+        help="reference, vulkan, vulkan:INDEX or vulkan:PART-OF-NAME; default: PHOBOS_DEVICE, else the best one.",
+    ),
+]
+Json = Annotated[str | None, typer.Option("--json", metavar="FILE", help="Write the result as JSON; - is stdout.")]
+Kernel = Annotated[str | None, typer.Option("--kernel", metavar="NAME", help="Which kernel of the file.")]
+Settings = Annotated[
+    list[str] | None, typer.Option("--set", metavar="CONST=VALUE", help="An @autotune constant; may be repeated.")
+]
+Form = Annotated[
+    str | None, typer.Option("--form", metavar="NAME", help="loops, registers or shared; default: the measured choice.")
+]
+
+
+def console(json_target: str | None = None) -> Console:
+    """Where people read: stdout, or stderr where stdout carries the JSON."""
+    from rich.console import Console
+
+    return Console(stderr=json_target == "-", highlight=False, soft_wrap=True)
+
+
+def write_json(data: Any, target: str | None) -> None:
+    """Write `data` to the file named by --json, to stdout for ``-``, nowhere for None."""
+    if target is None:
+        return
+    text = json.dumps(data, indent=2) + "\n"
+    if target == "-":
+        sys.stdout.write(text)
+        return
+    try:
+        Path(target).write_text(text)
+    except OSError as error:
+        raise UsageError(f"--json {target}: cannot write there: {error.strerror}") from error
+
+
+def source_file(path: Path) -> Path:
+    """The path, if it is a readable kernel source."""
+    if not path.is_file():
+        raise UsageError(f"{path}: no such file")
+    if path.suffix not in (".py", ".ph"):
+        raise UsageError(f"{path}: a kernel source ends in .py or .ph, this ends in {path.suffix or 'nothing'!r}")
+    return path
+
+
+def pairs(option: str, values: list[str] | None) -> dict[str, str]:
+    """`NAME=VALUE` arguments as a dict; a repeated or malformed one is wrong use."""
+    result: dict[str, str] = {}
+    for item in values or ():
+        name, equals, value = item.partition("=")
+        if not equals or not name.strip():
+            raise UsageError(f"{option} {item}: expected NAME=VALUE")
+        if name in result:
+            raise UsageError(f"{option} {item}: {name} was already given as {result[name]}")
+        result[name.strip()] = value.strip()
+    return result
+
+
+def integers(option: str, values: list[str] | None) -> dict[str, int]:
+    """`NAME=INTEGER` arguments as a dict."""
+    result = {}
+    for name, value in pairs(option, values).items():
+        try:
+            result[name] = int(value, 0)
+        except ValueError:
+            raise UsageError(f"{option} {name}={value}: {value!r} is not an integer") from None
+    return result
