@@ -3,11 +3,22 @@
 Every value in this package is an unsigned integer *code*. A `Format` says how wide the code is and, for floating
 formats, where its fields are. Rounding and packing live here once per format, so the reference, the device code's
 tests and the reports cannot disagree about what a format is.
+
+A finite nonzero code means ``(-1)^sign * significand * 2^(exponent - fraction_bits)``; `split` gives the three parts,
+with the exponent of the smallest normal number and no hidden bit for subnormals (design.md 4.1, R1). `round_pack` goes
+the other way from any integer significand. All functions are vectorised and use integers only.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Codes = NDArray[Any]
+Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -49,6 +60,27 @@ class Format:
         return 1 - self.bias
 
     @property
+    def emax(self) -> int:
+        """Exponent of the largest finite number."""
+        return self.bias
+
+    @property
+    def sign_bit(self) -> int:
+        return 1 << (self.bits - 1)
+
+    @property
+    def largest(self) -> int:
+        """Code of the largest finite number, or of the largest integer."""
+        if self.is_float:
+            return self.infinity - (1 << self.ignored_bits)
+        return (1 << (self.bits - 1 if self.kind == "signed" else self.bits)) - 1
+
+    @property
+    def lowest_integer(self) -> int:
+        """The most negative value of an integer format (a value, not a code)."""
+        return -(1 << (self.bits - 1)) if self.kind == "signed" else 0
+
+    @property
     def canonical_nan(self) -> int:
         """The one NaN that arithmetic produces: all ones but the sign."""
         return (1 << (self.bits - 1)) - 1
@@ -81,3 +113,156 @@ S64 = Format("s64", 64, "signed")
 PRED = Format("pred", 1, "predicate")
 
 FORMATS = {f.name: f for f in (F16, BF16, TF32, F32, F64, S8, U8, S16, U16, S32, U32, S64, PRED)}
+
+
+def dtype_of(fmt: Format) -> np.dtype[Any]:
+    """numpy dtype of the codes of a format."""
+    return np.dtype(fmt.dtype)
+
+
+def _magnitude(codes: Codes, fmt: Format) -> Ints:
+    """The code without its sign and without bits that the hardware ignores, as int64."""
+    mask = (fmt.sign_bit - 1) & ~((1 << fmt.ignored_bits) - 1)
+    return (np.asarray(codes) & np.array(mask, fmt.dtype)).astype(np.int64)
+
+
+def sign_of(codes: Codes, fmt: Format) -> NDArray[np.bool_]:
+    """True where the sign bit is set."""
+    return (np.asarray(codes) & np.array(fmt.sign_bit, fmt.dtype)) != 0
+
+
+def is_nan(codes: Codes, fmt: Format) -> NDArray[np.bool_]:
+    """True for every NaN payload (ignored bits cannot make one: R1)."""
+    return _magnitude(codes, fmt) > fmt.infinity
+
+
+def is_inf(codes: Codes, fmt: Format) -> NDArray[np.bool_]:
+    return _magnitude(codes, fmt) == fmt.infinity
+
+
+def is_zero(codes: Codes, fmt: Format) -> NDArray[np.bool_]:
+    return _magnitude(codes, fmt) == 0
+
+
+def is_subnormal(codes: Codes, fmt: Format) -> NDArray[np.bool_]:
+    magnitude = _magnitude(codes, fmt)
+    return (magnitude != 0) & (magnitude < (1 << (fmt.fraction_bits + fmt.ignored_bits)))
+
+
+def split(codes: Codes, fmt: Format) -> tuple[NDArray[np.bool_], Ints, Ints]:
+    """(negative, exponent, significand) of each code; infinities and NaN have exponent emax + 1.
+
+    Finite values are ``significand * 2^(exponent - fraction_bits)``.
+    """
+    magnitude = _magnitude(codes, fmt) >> fmt.ignored_bits
+    field = magnitude >> fmt.fraction_bits
+    fraction = magnitude & ((1 << fmt.fraction_bits) - 1)
+    normal = (field != 0).astype(np.int64)
+    return sign_of(codes, fmt), field + (1 - normal) - fmt.bias, fraction | (normal << fmt.fraction_bits)
+
+
+def pack(negative: Any, exponent: Any, significand: Any, fmt: Format) -> Codes:
+    """The inverse of `split` for values that fit: no rounding, no overflow."""
+    significand = np.asarray(significand, np.int64)
+    normal = significand >> fmt.fraction_bits  # the hidden bit adds one to the exponent field below
+    field = (np.asarray(exponent, np.int64) + fmt.bias - 1) * (normal != 0)
+    magnitude = ((field << fmt.fraction_bits) + significand) << fmt.ignored_bits
+    return (magnitude.astype(np.uint64) | (np.asarray(negative).astype(np.uint64) << np.uint64(fmt.bits - 1))).astype(
+        fmt.dtype
+    )
+
+
+def bit_length(values: Any) -> Ints:
+    """Number of bits of nonnegative int64 values (0 for 0)."""
+    values = np.asarray(values, np.int64)
+    high = values >> 32
+    word = np.where(high != 0, high, values)  # below 2^32: exact as a double, whose exponent field counts the bits
+    length = (word.astype(np.float64).view(np.int64) >> 52) - 1022
+    return np.where(word != 0, length, 0) + 32 * (high != 0)
+
+
+def shift_right_sticky(values: Ints, distance: Any) -> Ints:
+    """values >> distance with every lost bit kept as a one in the lowest place; any distance >= 0."""
+    distance = np.minimum(np.asarray(distance, np.int64), 63)
+    shifted = values >> distance
+    return shifted | ((shifted << distance) != values)
+
+
+def round_pack(
+    negative: Any, exponent: Any, significand: Any, fmt: Format, *, mode: str = "rn", overflow: str = "infinity"
+) -> Codes:
+    """Code of ``(-1)^negative * significand * 2^exponent``, rounded once.
+
+    significand: nonnegative int64 below 2^62; where it is the head of a longer number, its lowest bit must be sticky
+        and it must have at least two bits more than the format keeps.
+    mode: ``rn`` nearest even, ``rz`` toward zero. overflow: ``infinity``, or ``largest`` finite number.
+    A zero significand gives a zero of the sign.
+    """
+    significand = np.asarray(significand, np.int64)
+    exponent = np.asarray(exponent, np.int64)
+    top = exponent + bit_length(significand) - 1
+    unit = np.maximum(top, fmt.emin) - fmt.fraction_bits  # exponent of the last place that is kept
+    drop = unit - exponent
+    kept = np.where(drop > 0, significand >> np.clip(drop, 0, 63), significand << np.clip(-drop, 0, 62))
+    if mode == "rn":
+        # the kept lowest bit joins the lost ones: more than half, or half and odd, carries
+        half = np.int64(1) << np.clip(drop - 1, 0, 62)
+        lost = significand & ((half << 1) - 1)
+        kept = kept + ((drop > 0) & (drop < 63) & (lost + (kept & 1) > half))
+    else:
+        assert mode == "rz", mode
+    field = unit + fmt.fraction_bits + fmt.bias - 1
+    magnitude = np.where(kept == 0, 0, (field << fmt.fraction_bits) + kept) << fmt.ignored_bits  # a carry moves on
+    limit = fmt.infinity if overflow == "infinity" else fmt.largest
+    magnitude = np.where((magnitude >= fmt.infinity) | ((kept != 0) & (top > fmt.emax)), limit, magnitude)
+    sign = np.asarray(negative).astype(np.uint64) << np.uint64(fmt.bits - 1)
+    return (magnitude.astype(np.uint64) | sign).astype(fmt.dtype)
+
+
+def signed(codes: Codes, fmt: Format) -> Ints:
+    """Integer codes as int64 values (two's complement for signed formats; predicates as 0 and 1)."""
+    codes = np.asarray(codes)
+    if fmt.kind == "signed":
+        return codes.view(f"int{fmt.bits}").astype(np.int64)
+    return codes.astype(np.int64)
+
+
+def ordered(codes: Codes, fmt: Format) -> Ints:
+    """Integers in the order of the values, one apart for neighbours; both zeros are 0. For distances in ulp.
+
+    f64 distances can exceed int64; use `distance`.
+    """
+    if not fmt.is_float:
+        return signed(codes, fmt)
+    magnitude = _magnitude(codes, fmt) >> fmt.ignored_bits
+    return np.where(sign_of(codes, fmt), -magnitude, magnitude)
+
+
+def distance(a: Codes, b: Codes, fmt: Format) -> NDArray[np.uint64]:
+    """Number of representable steps between two codes that are not NaN (infinity is one step past the largest)."""
+    x, y = ordered(a, fmt), ordered(b, fmt)
+    high, low = np.maximum(x, y), np.minimum(x, y)
+    return high.astype(np.uint64) - low.astype(np.uint64)  # wraps to the true difference, which is below 2^64
+
+
+def special_values(fmt: Format) -> tuple[int, ...]:
+    """Codes where implementations part: zeros, subnormal and normal edges, ones, ties, largest, infinities, NaNs."""
+    if fmt.kind == "predicate":
+        return (0, 1)
+    if fmt.is_integer:
+        top = fmt.sign_bit
+        codes = {0, 1, 2, 3, 7, 0x55 & (2 * top - 1), top - 2, top - 1, top, top + 1, 2 * top - 2, 2 * top - 1}
+        return tuple(sorted(codes))
+    one = fmt.bias << fmt.fraction_bits
+    hidden = 1 << fmt.fraction_bits
+    magnitudes = {
+        0, 1, 2, 3, hidden // 2, hidden - 1, hidden, hidden + 1, 2 * hidden - 1, 2 * hidden,  # around subnormals
+        one - 1, one, one + 1, one + hidden // 2, one + hidden, one - hidden, one + hidden // 2 + 1,  # 1, 1.5, 2, 0.5
+        one + fmt.fraction_bits * hidden, one + (fmt.fraction_bits + 1) * hidden,  # where integers end
+        (fmt.infinity >> fmt.ignored_bits) - hidden, (fmt.infinity >> fmt.ignored_bits) - 1,  # largest
+        (fmt.infinity >> fmt.ignored_bits), (fmt.infinity >> fmt.ignored_bits) + 1,  # infinity, a signalling NaN
+        (fmt.infinity >> fmt.ignored_bits) + hidden // 2, (fmt.infinity >> fmt.ignored_bits) + hidden // 2 + 3,
+        (fmt.sign_bit >> fmt.ignored_bits) - 1,  # quiet NaN, one with a payload, the canonical NaN
+    }  # fmt: skip
+    codes = sorted(m << fmt.ignored_bits for m in magnitudes)
+    return tuple(codes) + tuple(c | fmt.sign_bit for c in codes)

@@ -4,6 +4,7 @@ HMMA rules R1 to R10 and the numbers per architecture: design.md 4.1, `isa.arch`
 .SAT clamps the exact sum. A row's options name its formats and its k; the architecture comes at execution.
 """
 
+# fmt: off  (a table: one row, one line where it fits)
 from __future__ import annotations
 
 from .instruction import Evidence, Instruction, MmaShape
@@ -12,7 +13,9 @@ from .rows import MMA_SET, row
 _RULES = "groups of exact products aligned to the largest exponent, truncated, summed exactly, chained along k"
 
 
-def _hmma(key: str, operand: str, result: str, m: int, n: int, k: int, since: int = 80, until: int = 999) -> Instruction:
+def _hmma(
+    key: str, operand: str, result: str, m: int, n: int, k: int, since: int = 80, until: int = 999
+) -> Instruction:
     end = "truncated to f32" if result == "f32" else "rounded to nearest even to f16"
     # The A2 set holds one group of 8 (tf32: 4) near-one products per result.
     a2 = (k == 8 and operand != "tf32") or k == 4
@@ -22,12 +25,24 @@ def _hmma(key: str, operand: str, result: str, m: int, n: int, k: int, since: in
         else Evidence("derived", "the recorded group of the A2 set, chained by the published rules")
     )
     sm90 = Evidence("validated", f"{MMA_SET}; public H100 and H200 sets")
-    evidence = {"sm_70": Evidence("validated", "public V100 set, all equal")} if until < 75 else {
-        "sm_86": sm86, "sm_90": sm90}  # fmt: skip
+    evidence = (
+        {"sm_70": Evidence("validated", "public V100 set, all equal")} if until < 75 else {"sm_86": sm86, "sm_90": sm90}
+    )
     layout = f"m{m}n{n}k{k}.row.col.{result}.{operand}.{operand}.{result}"
-    return row(key, "tensor.hmma", f"{operand} {operand} {result} -> {result}", f"a b + c: {_RULES}, each {end}",
-               ptx=f"mma.sync.aligned.{layout}", evidence=evidence, shape=MmaShape(m, n, k), since=since, until=until,
-               operand=operand, result=result, k=k)
+    return row(
+        key,
+        "tensor.hmma",
+        f"{operand} {operand} {result} -> {result}",
+        f"a b + c: {_RULES}, each {end}",
+        ptx=f"mma.sync.aligned.{layout}",
+        evidence=evidence,
+        shape=MmaShape(m, n, k),
+        since=since,
+        until=until,
+        operand=operand,
+        result=result,
+        k=k,
+    )
 
 
 def _imma(shape: MmaShape, a: str, b: str, saturate: bool) -> Instruction:
@@ -40,9 +55,19 @@ def _imma(shape: MmaShape, a: str, b: str, saturate: bool) -> Instruction:
     }
     end = "the exact sum clamped to s32" if saturate else "wrapped at 32 bits"
     layout = f"m{shape.m}n{shape.n}k{shape.k}.row.col{'.satfinite' if saturate else ''}.s32.{a}.{b}.s32"
-    return row(key, "integer_tensor.imma", f"{a} {b} s32 -> s32", f"a b + c, {end}", ptx=f"mma.sync.aligned.{layout}",
-               evidence=evidence, shape=shape, since=75 if shape.m == 8 else 80,
-               a_signed=a == "s8", b_signed=b == "s8", saturate=saturate)
+    return row(
+        key,
+        "integer_tensor.imma",
+        f"{a} {b} s32 -> s32",
+        f"a b + c, {end}",
+        ptx=f"mma.sync.aligned.{layout}",
+        evidence=evidence,
+        shape=shape,
+        since=75 if shape.m == 8 else 80,
+        a_signed=a == "s8",
+        b_signed=b == "s8",
+        saturate=saturate,
+    )
 
 
 ROWS: tuple[Instruction, ...] = (
