@@ -61,43 +61,22 @@ def _arch(name: str, bits: int, w16: int, k8: int, tf32: int | None, tf32_k4: in
 
 _SETS = "public set of github.com/north-numerical-computing/MATLAB-tensor-core"
 
+# fmt: off
 ARCHS: dict[str, Arch] = {
     arch.name: arch
     for arch in (
         _arch("sm_70", 23, 4, 4, None, None, Evidence("validated", f"{_SETS}, V100; its floors -131/-19 are assumed")),
         _arch("sm_75", 24, 8, 8, None, None, Evidence("derived", "published models only, no recording")),
         _arch("sm_80", 24, 8, 8, 4, 4, Evidence("validated", f"{_SETS}, A100")),
-        _arch(
-            "sm_86",
-            24,
-            8,
-            8,
-            4,
-            4,
-            Evidence(
-                "validated", f"{_SETS}, A2: near-one inputs only; floor, specials and chains are published or derived"
-            ),
-        ),
+        _arch("sm_86", 24, 8, 8, 4, 4, Evidence(
+            "validated", f"{_SETS}, A2: near-one inputs only; floor, specials and chains are published or derived")),
         _arch("sm_89", 24, 8, 8, 4, 4, Evidence("validated", f"{_SETS}, RTX 1000 Ada and L40S")),
-        _arch(
-            "sm_90",
-            25,
-            16,
-            8,
-            8,
-            4,
-            Evidence("validated", f"{_SETS}, H100 and H200; raw random bits recorded on an H200 for this project"),
-        ),
-        _arch(
-            "sm_100",
-            25,
-            16,
-            8,
-            8,
-            4,
-            Evidence("validated", f"{_SETS}, B200; its tf32 set has 4 nonzero products, width 8 is published"),
-        ),
+        _arch("sm_90", 25, 16, 8, 8, 4, Evidence(
+            "validated", f"{_SETS}, H100 and H200; raw random bits recorded on an H200 for this project")),
+        _arch("sm_100", 25, 16, 8, 8, 4, Evidence(
+            "validated", f"{_SETS}, B200; its tf32 set has 4 nonzero products, width 8 is published")),
     )
 }
+# fmt: on
 
 SM86 = ARCHS["sm_86"]

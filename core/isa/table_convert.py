@@ -6,7 +6,8 @@ Rules (design.md 4.2, phobos-language.md D.1):
 - I2F rounds to nearest even directly to the target; integer to narrower integer keeps the low bits.
 """
 
-# fmt: off  (a table: one row, one line where it fits)
+# A table: one row, one line where it fits.
+# fmt: off
 from __future__ import annotations
 
 from .instruction import Instruction
@@ -18,15 +19,9 @@ _WIDTH = {"f16": 11, "bf16": 8, "f32": 24, "f64": 53}
 _EXACT = {("f16", "f32"), ("bf16", "f32"), ("f16", "f64"), ("bf16", "f64"), ("f32", "f64")}
 _RECORDED = {"cvt.rn.f16.f32", "cvt.f32.f16", "cvt.rn.bf16.f32", "cvt.rzi.s32.f32", "cvt.rn.f32.s32"}
 _SASS = {
-    "cvt.rn.f16.f32": "F2F.F16.F32",
-    "cvt.f32.f16": "HADD2.F32",
-    "cvt.rn.bf16.f32": "F2F.BF16.F32",
-    "cvt.f32.bf16": "IMAD.U32",
-    "cvt.rn.f32.f64": "F2F.F32.F64",
-    "cvt.rn.f16.f64": "F2F.F16.F64",
-    "cvt.f64.f32": "F2F.F64.F32",
-    "cvt.rzi.s32.f32": "F2I.TRUNC.NTZ",
-    "cvt.rn.f32.s32": "I2FP.F32.S32",
+    "cvt.rn.f16.f32": "F2F.F16.F32", "cvt.f32.f16": "HADD2.F32", "cvt.rn.bf16.f32": "F2F.BF16.F32",
+    "cvt.f32.bf16": "IMAD.U32", "cvt.rn.f32.f64": "F2F.F32.F64", "cvt.rn.f16.f64": "F2F.F16.F64",
+    "cvt.f64.f32": "F2F.F64.F32", "cvt.rzi.s32.f32": "F2I.TRUNC.NTZ", "cvt.rn.f32.s32": "I2FP.F32.S32",
 }
 _THROUGH_F32 = assumed("the value of two conversions through f32, which rounds once")
 
@@ -42,17 +37,8 @@ def _float_to_float(source: str, target: str) -> Instruction:
         text = "rounded once to nearest even"
     evidence = RECORDED if key in _RECORDED else _THROUGH_F32 if "through" in text else DEFINED
     sass = _SASS.get(key, f"F2F.{target.upper()}.{source.upper()}")
-    return row(
-        key,
-        "convert.f2f",
-        f"{source} -> {target}",
-        text,
-        sass=sass,
-        evidence=evidence,
-        source=source,
-        target=target,
-        rounding="rn",
-    )
+    return row(key, "convert.f2f", f"{source} -> {target}", text, sass=sass, evidence=evidence,
+               source=source, target=target, rounding="rn")
 
 
 def _float_to_integer(source: str, target: str, rounding: str = "rzi") -> Instruction:
@@ -62,71 +48,35 @@ def _float_to_integer(source: str, target: str, rounding: str = "rzi") -> Instru
     recorded = key in _RECORDED or key in ("cvt.rni.s32.f32", "cvt.rzi.s8.f32", "cvt.rzi.u32.f32")
     mode = "TRUNC." if rounding == "rzi" else ""
     kind = "" if target == "s32" else f"{target.upper()}."
-    return row(
-        key,
-        "convert.f2i",
-        f"{source} -> {target}",
-        f"{how}, saturated; NaN gives {nan}",
-        sass=f"F2I.{kind}{mode}NTZ",
-        evidence=RECORDED if recorded else DEFINED,
-        source=source,
-        target=target,
-        rounding=rounding,
-    )
+    return row(key, "convert.f2i", f"{source} -> {target}", f"{how}, saturated; NaN gives {nan}",
+               sass=f"F2I.{kind}{mode}NTZ", evidence=RECORDED if recorded else DEFINED,
+               source=source, target=target, rounding=rounding)
 
 
 def _integer_to_float(source: str, target: str) -> Instruction:
     key = f"cvt.rn.{target}.{source}"
     recorded = key in _RECORDED or key in ("cvt.rn.f32.u32", "cvt.rn.f16.s32")
-    return row(
-        key,
-        "convert.i2f",
-        f"{source} -> {target}",
-        "rounded once to nearest even",
-        sass=_SASS.get(key, f"I2F.{target.upper()}.{source.upper()}"),
-        evidence=RECORDED if recorded else DEFINED,
-        source=source,
-        target=target,
-    )
+    return row(key, "convert.i2f", f"{source} -> {target}", "rounded once to nearest even",
+               sass=_SASS.get(key, f"I2F.{target.upper()}.{source.upper()}"),
+               evidence=RECORDED if recorded else DEFINED, source=source, target=target)
 
 
 def _low_byte(source: str, target: str) -> Instruction:
     wide = "s16" if target == "s8" else "u16"
     evidence = DEFINED if target == "s8" else assumed("saturates to u16 as s8 does to s16")
-    return row(
-        f"cvt.low8.{target}.{source}",
-        "convert.low_byte",
-        f"{source} -> {target}",
-        f"the language's {target[0].replace('s', 'i')}8(x): truncated, saturated to {wide}, low byte kept",
-        sass=f"F2I.{wide.upper()}.TRUNC",
-        evidence=evidence,
-        source=source,
-        target=target,
-    )
+    return row(f"cvt.low8.{target}.{source}", "convert.low_byte", f"{source} -> {target}",
+               f"the language's {target[0].replace('s', 'i')}8(x): truncated, saturated to {wide}, low byte kept",
+               sass=f"F2I.{wide.upper()}.TRUNC", evidence=evidence, source=source, target=target)
 
 
 ROWS: tuple[Instruction, ...] = (
     *(_float_to_float(s, t) for t in FLOATS for s in FLOATS if s != t),
-    row(
-        "cvt.rz.f16.f32",
-        "convert.f2f",
-        "f32 -> f16",
+    row("cvt.rz.f16.f32", "convert.f2f", "f32 -> f16",
         "rounded toward zero; a finite overflow is the largest finite number",
-        sass="F2F.F16.F32.RZ",
-        evidence=RECORDED,
-        source="f32",
-        target="f16",
-        rounding="rz",
-    ),
-    row(
-        "cvt.rna.tf32.f32",
-        "convert.rna_tf32",
-        "f32 -> tf32",
+        sass="F2F.F16.F32.RZ", evidence=RECORDED, source="f32", target="f16", rounding="rz"),
+    row("cvt.rna.tf32.f32", "convert.rna_tf32", "f32 -> tf32",
         "half of the dropped unit added to a finite magnitude, low 13 bits cleared; infinities and NaN only masked",
-        sass="IADD3; LOP3.LUT",
-        evidence=RECORDED,
-        since=80,
-    ),
+        sass="IADD3; LOP3.LUT", evidence=RECORDED, since=80),
     *(_float_to_integer(s, t) for t in ("s32", "s64") for s in FLOATS),
     _float_to_integer("f32", "s32", "rni"),
     _float_to_integer("f32", "s8"),
@@ -135,15 +85,8 @@ ROWS: tuple[Instruction, ...] = (
     *(_integer_to_float(s, t) for t in FLOATS for s in INTEGERS),
     _integer_to_float("u32", "f32"),
     *(
-        row(
-            f"cvt.{t}.{s}",
-            "convert.i2i",
-            f"{s} -> {t}",
-            "sign or zero extended, or the low bits kept",
-            sass="PRMT",
-            source=s,
-            target=t,
-        )
+        row(f"cvt.{t}.{s}", "convert.i2i", f"{s} -> {t}", "sign or zero extended, or the low bits kept",
+            sass="PRMT", source=s, target=t)
         for t in INTEGERS
         for s in INTEGERS
         if s != t

@@ -4,7 +4,8 @@ HMMA rules R1 to R10 and the numbers per architecture: design.md 4.1, `isa.arch`
 .SAT clamps the exact sum. A row's options name its formats and its k; the architecture comes at execution.
 """
 
-# fmt: off  (a table: one row, one line where it fits)
+# A table: one row, one line where it fits.
+# fmt: off
 from __future__ import annotations
 
 from .instruction import Evidence, Instruction, MmaShape
@@ -25,24 +26,12 @@ def _hmma(
         else Evidence("derived", "the recorded group of the A2 set, chained by the published rules")
     )
     sm90 = Evidence("validated", f"{MMA_SET}; public H100 and H200 sets")
-    evidence = (
-        {"sm_70": Evidence("validated", "public V100 set, all equal")} if until < 75 else {"sm_86": sm86, "sm_90": sm90}
-    )
+    evidence = {"sm_70": Evidence("validated", "public V100 set, all equal")} if until < 75 else {
+        "sm_86": sm86, "sm_90": sm90}
     layout = f"m{m}n{n}k{k}.row.col.{result}.{operand}.{operand}.{result}"
-    return row(
-        key,
-        "tensor.hmma",
-        f"{operand} {operand} {result} -> {result}",
-        f"a b + c: {_RULES}, each {end}",
-        ptx=f"mma.sync.aligned.{layout}",
-        evidence=evidence,
-        shape=MmaShape(m, n, k),
-        since=since,
-        until=until,
-        operand=operand,
-        result=result,
-        k=k,
-    )
+    return row(key, "tensor.hmma", f"{operand} {operand} {result} -> {result}", f"a b + c: {_RULES}, each {end}",
+               ptx=f"mma.sync.aligned.{layout}", evidence=evidence, shape=MmaShape(m, n, k), since=since, until=until,
+               operand=operand, result=result, k=k)
 
 
 def _imma(shape: MmaShape, a: str, b: str, saturate: bool) -> Instruction:
@@ -55,19 +44,9 @@ def _imma(shape: MmaShape, a: str, b: str, saturate: bool) -> Instruction:
     }
     end = "the exact sum clamped to s32" if saturate else "wrapped at 32 bits"
     layout = f"m{shape.m}n{shape.n}k{shape.k}.row.col{'.satfinite' if saturate else ''}.s32.{a}.{b}.s32"
-    return row(
-        key,
-        "integer_tensor.imma",
-        f"{a} {b} s32 -> s32",
-        f"a b + c, {end}",
-        ptx=f"mma.sync.aligned.{layout}",
-        evidence=evidence,
-        shape=shape,
-        since=75 if shape.m == 8 else 80,
-        a_signed=a == "s8",
-        b_signed=b == "s8",
-        saturate=saturate,
-    )
+    return row(key, "integer_tensor.imma", f"{a} {b} s32 -> s32", f"a b + c, {end}", ptx=f"mma.sync.aligned.{layout}",
+               evidence=evidence, shape=shape, since=75 if shape.m == 8 else 80,
+               a_signed=a == "s8", b_signed=b == "s8", saturate=saturate)
 
 
 ROWS: tuple[Instruction, ...] = (
