@@ -1,0 +1,408 @@
+"""The part of shader emission that both mappings share: parameters, scalars, control flow.
+
+A subclass says where tiles live and who computes them (`registers`: lanes of one subgroup hold them; `shared`: a
+workgroup keeps them in memory). Scalars are uniform over the CTA and are computed by every invocation. An index scalar
+(s64) is a 32-bit value where `tile.facts` proved that enough, else a 64-bit one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from .. import isa
+from ..errors import UnavailableError
+from ..formats import Format
+from ..isa import Arch
+from ..spirv.builder import DONT_UNROLL, Builder, Value
+from ..tile import program as tp
+from ..tile.facts import Facts
+from . import sm86
+from .access import Tensor, stored_bits
+from .target import Target
+
+# Words of the push constants; dims and scalar arguments follow.
+ZERO, BASE, BEGIN, END, STAGE, GRID_X, GRID_Y, FIRST_PARAMETER = range(8)
+STAGE_FIRST, STAGE_LAST = 1, 2
+MAX_PUSH_WORDS = 32
+
+
+@dataclass(frozen=True)
+class Job:
+    """What to emit: a program under the facts of a launch, for one target.
+
+    aliases: tensor -> name of the first tensor that is the same array. split: the outermost loop whose trips are
+    spread over several dispatches, or None.
+    """
+
+    program: tp.Program
+    facts: Facts
+    target: Target
+    arch: Arch
+    form: str
+    aliases: dict[str, str] = field(default_factory=dict)
+    split: tp.For | None = None
+
+
+@dataclass
+class Shader:
+    """One emitted shader and how to dispatch it.
+
+    bindings: tensor names in binding order, then "scratch", "tables", "status" where used. units: how many units of
+    work a CTA is cut into; a workgroup serves `units_per_group`. scratch_words: per unit.
+    """
+
+    code: bytes
+    bindings: tuple[str, ...]
+    parameters: tuple[str, ...]
+    push_words: int
+    units: int
+    units_per_group: int
+    subgroup_size: int | None
+    scratch_words: int
+    description: str
+
+
+def kind_of(fmt: Format) -> str:
+    """Value kind that carries a format's codes."""
+    return "bool" if fmt.bits == 1 else "u64" if fmt.bits == 64 else "u32"
+
+
+class Emitter:
+    """Walks a tile program and emits one shader; see the subclasses for tiles."""
+
+    def __init__(self, job: Job, local_size: int) -> None:
+        self.job, self.program, self.facts, self.target = job, job.program, job.facts, job.target
+        self.local_size = local_size
+        self.b = Builder(job.target, (local_size, 1, 1))
+        self.env: dict[tp.Value, Value] = {}
+        self.bindings: list[str] = [t.name for t in self.program.tensors]
+        self.index_kind = "u32" if self.facts.index32 else "u64"
+        self.scratch_words = 0
+        self._parameters()
+
+    # ---- parameters ------------------------------------------------------------------------------------------
+
+    def _parameters(self) -> None:
+        program, b = self.program, self.b
+        self.offsets: dict[str, int] = {}
+        words = FIRST_PARAMETER
+        for dim in program.dims:
+            self.offsets[f"dim {dim}"] = words
+            words += 1
+        for scalar in program.scalars:
+            self.offsets[f"scalar {scalar.name}"] = words
+            words += 2 if scalar.value.element.bits == 64 else 1
+        if words > MAX_PUSH_WORDS:
+            raise UnavailableError(
+                f"kernel {program.name} has {len(program.dims)} symbolic dims and {len(program.scalars)} scalar parameters; "
+                f"a shader takes {MAX_PUSH_WORDS - FIRST_PARAMETER} words of them. Use device='reference', or pass "
+                "scalars in a tensor."
+            )
+        self.push_words = words
+        b.push_constants(words)
+        self.zero = b.push(ZERO)
+        self.base = b.push(BASE)
+        self.dims = {d: b.push(self.offsets[f"dim {d}"]) for d in program.dims}
+        for scalar in program.scalars:
+            self.env[scalar.value] = self._scalar_parameter(scalar)
+
+    def _scalar_parameter(self, scalar: tp.ScalarParam) -> Value:
+        b, at = self.b, self.offsets[f"scalar {scalar.name}"]
+        low, fmt = b.push(at), scalar.value.element
+        if fmt.bits == 64:
+            if fmt.name == "s64" and self.index_kind == "u32":
+                return low
+            return b.bitcast(b.vector(low, b.push(at + 1)), "u64")
+        return low.ne(0) if fmt.bits == 1 else low
+
+    def tensor(self, name: str) -> Tensor:
+        param = self.program.tensor(name)
+        extents = tuple(self.dims[d] if isinstance(d, str) else self.b.u32(d) for d in param.dims)
+        readonly = not any(self.alias(t) == self.alias(name) for t in self.program.written())
+        bits = stored_bits(param.element, self.target)
+        return Tensor(self.b, self.bindings.index(name), param.element, bits, extents, readonly)
+
+    def alias(self, name: str) -> str:
+        return self.job.aliases.get(name, name)
+
+    def extra_binding(self, name: str) -> int:
+        if name not in self.bindings:
+            self.bindings.append(name)
+        return self.bindings.index(name)
+
+    # ---- scalars ---------------------------------------------------------------------------------------------
+
+    def scalar(self, value: tp.Value) -> Value:
+        return self.env[value]
+
+    def as_u32(self, value: Value) -> Value:
+        return self.b.convert(value, "u32")
+
+    def as_index(self, value: Value) -> Value:
+        """A u32 local coordinate in the kind of index scalars."""
+        return self.b.convert(value, self.index_kind)
+
+    def code_of_scalar(self, value: tp.Value) -> Value:
+        """A scalar's code in the natural width of its format (an index scalar becomes 64 bits wide)."""
+        found = self.env[value]
+        if value.element.name == "s64" and found.kind != "u64":
+            return self.b.convert(found.i, "i64").u
+        return found
+
+    def instruction(self, key: str, *values: Value) -> Value:
+        """One table row applied to codes."""
+        row = isa.lookup(key)
+        if row.family == "mufu" or any(s.startswith("MUFU") for s in row.expansion):
+            self.b.mufu_binding = self.extra_binding("tables")
+        return sm86.emit(self.b, row, *values)
+
+    def scalar_map(self, op: tp.Map) -> Value:
+        key = op.instruction
+        if self.index_kind == "u32" and "s64" in key:
+            key = key.replace("s64", "s32")
+            if key.startswith("cvt.s32.s32"):
+                return self.env[op.args[0]]
+            return self.instruction(key, *(self.env[a] for a in op.args))
+        return self.instruction(key, *(self.env[a] for a in op.args))
+
+    def block_index(self, axis: int) -> Value:
+        return self.as_index(self.cta[axis])
+
+    def place(self, unit: Value, units: int) -> Value:
+        """Sets `self.cta` from a linear unit number (slabs of a CTA fastest, then x, y, z); returns the slab number."""
+        b = self.b
+        slab = unit % units if units > 1 else b.u32(0)
+        cta = unit // units if units > 1 else unit
+        grid_x, grid_y = b.push(GRID_X), b.push(GRID_Y)
+        self.cta = (cta % grid_x, cta // grid_x % grid_y, cta // grid_x // grid_y)
+        return slab
+
+    # ---- operations ------------------------------------------------------------------------------------------
+
+    def block(self, block: tp.Block) -> None:
+        for op in block.ops:
+            self.op(op)
+
+    def op(self, op: tp.Op) -> None:
+        b = self.b
+        match op:
+            case tp.Constant(result=result, code=code):
+                kind = self.index_kind if result.element.name == "s64" else kind_of(result.element)
+                self.env[result] = b.const(code, "bool") if kind == "bool" else b.const_bits(_low(code, kind), kind)
+            case tp.Dim(result=result, dim=dim):
+                self.env[result] = self.as_index(self.dims[dim])
+            case tp.BlockIndex(result=result, axis=axis):
+                self.env[result] = self.block_index(axis)
+            case tp.Map(result=result) if result.shape == ():
+                self.env[result] = self.scalar_map(op)
+            case tp.Load(result=result) if result.shape == ():
+                self.env[result] = self.load_point(op)
+            case tp.For():
+                self.for_(op)
+            case tp.While():
+                self.while_(op)
+            case tp.If():
+                self.if_(op)
+            case tp.GridBarrier():
+                raise UnavailableError(f"{op.span}: grid_barrier inside a loop or a branch: the host must know the count")
+            case _:
+                self.tile_op(op)
+
+    def tile_op(self, op: tp.Op) -> None:
+        raise NotImplementedError
+
+    def load_point(self, op: tp.Load) -> Value:
+        code = self.read(op, [self.env[s] for s in op.starts])
+        if op.result.element.name == "s64" and self.index_kind == "u32":
+            return self.as_u32(code)
+        return code
+
+    def read(self, op: tp.Load, coordinates: list[Value]) -> Value:
+        """One element at coordinates (index kind), masked where the slice may leave the tensor."""
+        b, tensor = self.b, self.tensor(op.tensor)
+        index, inside = self.locate(op, tensor, coordinates)
+        if inside is None:
+            return tensor.load(index)
+        zero = b.false() if tensor.format.bits == 1 else b.const_bits(0, kind_of(tensor.format))
+        return b.select(inside, tensor.load(b.select(inside, index, b.u32(0))), zero)
+
+    def write(self, op: tp.Store, coordinates: list[Value], code: Value, owner: Value | None = None) -> None:
+        """Stores one element; dropped outside the tensor, and where this invocation is not its owner."""
+        tensor = self.tensor(op.tensor)
+        index, inside = self.locate(op, tensor, coordinates)
+        condition = owner if inside is None else inside if owner is None else inside & owner
+        if condition is None:
+            tensor.store(index, code)
+        else:
+            with self.b.if_(condition):
+                tensor.store(index, code)
+
+    def locate(self, op: tp.Load | tp.Store, tensor: Tensor, coordinates: list[Value]) -> tuple[Value, Value | None]:
+        """Linear element index (u32) and the condition that the coordinates lie in the tensor, None where proved."""
+        inside: Value | None = None
+        index: Value | None = None
+        for coordinate, extent, proved in zip(coordinates, tensor.extents, self.facts.inside[op], strict=True):
+            if not proved:
+                test = coordinate < self.as_index(extent)
+                inside = test if inside is None else inside & test
+            low = self.as_u32(coordinate)
+            index = low if index is None else index * extent + low
+        return (index if index is not None else self.b.u32(0)), inside
+
+    # ---- control flow ----------------------------------------------------------------------------------------
+
+    def for_(self, op: tp.For) -> None:
+        b = self.b
+        carried = [self.carry(init) for init in op.inits]
+        induction, *arguments = op.body.arguments
+        lo, hi, step = (self.env[v] for v in (op.lo, op.hi, op.step))
+
+        def body(value: Value) -> None:
+            self.env[induction] = value
+            for argument, slot in zip(arguments, carried, strict=True):
+                slot.enter(argument)
+            self.block(op.body)
+            self.update(carried, op.body.yields)
+
+        if op is self.job.split:
+            self.resume(carried)
+            counter = b.variable("u32", b.push(BEGIN))
+
+            def trip() -> Value:
+                t = counter.load()
+                body(lo + self.as_index(t) * step)
+                following = t + 1
+                counter.store(following)
+                return following < b.push(END)
+
+            b.do_while(trip, DONT_UNROLL)
+            self.suspend(carried)
+        else:
+            self._counted(lo, hi, step, body, guarded=not self.facts.runs[op])
+        for out, slot in zip(op.outs, carried, strict=True):
+            slot.enter(out)
+
+    def _counted(self, lo: Value, hi: Value, step: Value, body: Callable[[Value], None], guarded: bool) -> None:
+        b = self.b
+
+        def loop() -> None:
+            counter = b.variable(lo.kind, lo)
+
+            def trip() -> Value:
+                value = counter.load()
+                body(value)
+                following = value + step
+                counter.store(following)
+                return following.i < hi.i
+
+            b.do_while(trip, DONT_UNROLL)
+
+        if guarded:
+            with b.if_((lo.i < hi.i) & (step.i > 0)):
+                loop()
+        else:
+            loop()
+
+    def while_(self, op: tp.While) -> None:
+        b = self.b
+        carried = [self.carry(init) for init in op.inits]
+        limit = 60_000 if self.target.loop_budget is not None else None
+        count = b.variable("u32", 0)
+
+        def holds() -> Value:
+            for argument, slot in zip(op.condition.arguments, carried, strict=True):
+                slot.enter(argument)
+            self.block(op.condition)
+            return self.env[op.condition.yields[0]]
+
+        def trip() -> Value:
+            for argument, slot in zip(op.body.arguments, carried, strict=True):
+                slot.enter(argument)
+            self.block(op.body)
+            self.update(carried, op.body.yields)
+            again = holds()
+            if limit is None:
+                return again
+            trips = count.load() + 1
+            count.store(trips)
+            with b.if_(again & (trips >= limit)):
+                b.buffer(self.extra_binding("status")).store(0, b.u32(op.span.line))
+            return again & (trips < limit)
+
+        with b.if_(holds()):
+            b.do_while(trip, DONT_UNROLL)
+        for out, slot in zip(op.outs, carried, strict=True):
+            slot.enter(out)
+
+    def if_(self, op: tp.If) -> None:
+        carried = [self.carry_type(out) for out in op.outs]
+
+        def arm(block: tp.Block) -> Callable[[], None]:
+            def emit() -> None:
+                self.block(block)
+                self.update(carried, block.yields)
+
+            return emit
+
+        self.b.if_else(self.env[op.condition], arm(op.then), arm(op.orelse))
+        for out, slot in zip(op.outs, carried, strict=True):
+            slot.enter(out)
+
+    # ---- carried values --------------------------------------------------------------------------------------
+
+    def carry(self, init: tp.Value) -> Carried:
+        slot = self.carry_type(init)
+        slot.set(init)
+        return slot
+
+    def carry_type(self, value: tp.Value) -> Carried:
+        return ScalarSlot(self, value) if value.shape == () else self.tile_slot(value)
+
+    def tile_slot(self, value: tp.Value) -> Carried:
+        raise NotImplementedError
+
+    def update(self, slots: list[Carried], values: list[tp.Value]) -> None:
+        """Assigns all slots at once: every new value is read before any slot changes."""
+        pending = [slot.prepare(value) for slot, value in zip(slots, values, strict=True)]
+        for commit in pending:
+            commit()
+
+    def resume(self, slots: list[Carried]) -> None:
+        raise NotImplementedError
+
+    def suspend(self, slots: list[Carried]) -> None:
+        raise NotImplementedError
+
+
+class Carried:
+    """A place that a value passes through between trips or out of a branch."""
+
+    def set(self, value: tp.Value) -> None:
+        self.prepare(value)()
+
+    def prepare(self, value: tp.Value) -> Callable[[], None]:
+        raise NotImplementedError
+
+    def enter(self, argument: tp.Value) -> None:
+        raise NotImplementedError
+
+
+class ScalarSlot(Carried):
+    """A scalar in a Function variable."""
+
+    def __init__(self, emitter: Emitter, value: tp.Value) -> None:
+        self.emitter = emitter
+        kind = emitter.index_kind if value.element.name == "s64" else kind_of(value.element)
+        self.variable = emitter.b.variable(kind)
+
+    def prepare(self, value: tp.Value) -> Callable[[], None]:
+        found = self.emitter.env[value]
+        return lambda: self.variable.store(found)
+
+    def enter(self, argument: tp.Value) -> None:
+        self.emitter.env[argument] = self.variable.load()
+
+
+def _low(code: int, kind: str) -> int:
+    return code & (0xFFFFFFFF if kind == "u32" else 0xFFFFFFFFFFFFFFFF)
