@@ -1,1 +1,1 @@
-"""The name that kernels written for Phobos import: `import phobos.lang as ph` is `phobos_sim.lang`."""
+"""The name that kernels import: `import phobos.lang as ph`. Everything is in `phobos_sim.lang`."""

@@ -1,1 +1,25 @@
-"""The Phobos language: syntax tree, .ph parser, Python spelling, types and checks."""
+"""The Phobos language: syntax tree, both spellings, attributes, and the Python surface `ph`.
+
+`import phobos.lang as ph` re-exports this module. Nothing heavy is imported here: the `.ph` grammar, `ast` and the
+lowering come in when a kernel is first read.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .kernel import Kernel
+from .load import LoadedModule, load
+from .surface import NAMES, fn, kernel, lookup
+
+__all__ = ["Kernel", "LoadedModule", "load", *NAMES]  # noqa: PLE0604
+
+
+def __getattr__(name: str) -> Any:
+    if name.startswith("__"):
+        raise AttributeError(name)
+    return lookup(name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *NAMES})
