@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from phobos_sim.lang import *  # noqa: F403
-from phobos_sim.lang import Kernel, fn, kernel, load, lookup
-
-__all__ = ["Kernel", "fn", "kernel", "load"]
+from phobos_sim.lang import __all__ as __all__
+from phobos_sim.lang import fn as fn
+from phobos_sim.lang import kernel as kernel
+from phobos_sim.lang import lookup as _lookup
 
 
 def __getattr__(name: str) -> Any:
     if name.startswith("__"):
         raise AttributeError(name)
-    return lookup(name)
+    return _lookup(name)
