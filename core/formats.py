@@ -166,19 +166,16 @@ def pack(negative: Any, exponent: Any, significand: Any, fmt: Format) -> Codes:
     significand = np.asarray(significand, np.int64)
     normal = significand >> fmt.fraction_bits  # the hidden bit adds one to the exponent field below
     field = (np.asarray(exponent, np.int64) + fmt.bias - 1) * (normal != 0)
-    magnitude = ((field << fmt.fraction_bits) + significand) << fmt.ignored_bits
-    return (magnitude.astype(np.uint64) | (np.asarray(negative).astype(np.uint64) << np.uint64(fmt.bits - 1))).astype(
-        fmt.dtype
-    )
+    return _with_sign(negative, ((field << fmt.fraction_bits) + significand) << fmt.ignored_bits, fmt)
 
 
 def bit_length(values: Any) -> Ints:
     """Number of bits of nonnegative int64 values (0 for 0)."""
     values = np.asarray(values, np.int64)
-    high = values >> 32
-    word = np.where(high != 0, high, values)  # below 2^32: exact as a double, whose exponent field counts the bits
-    length = (word.astype(np.float64).view(np.int64) >> 52) - 1022
-    return np.where(word != 0, length, 0) + 32 * (high != 0)
+    # Only the leading one matters; with the place below it cleared, the conversion cannot round up to the next power
+    # of two, and the exponent field of the double counts the bits.
+    leading = (values & ~(values >> 1)).astype(np.float64)
+    return np.maximum((leading.view(np.int64) >> 52) - 1022, 0)
 
 
 def shift_right_sticky(values: Ints, distance: Any) -> Ints:
@@ -199,24 +196,29 @@ def round_pack(
     A zero significand gives a zero of the sign.
     """
     significand = np.asarray(significand, np.int64)
-    exponent = np.asarray(exponent, np.int64)
-    top = exponent + bit_length(significand) - 1
-    unit = np.maximum(top, fmt.emin) - fmt.fraction_bits  # exponent of the last place that is kept
-    drop = unit - exponent
-    kept = np.where(drop > 0, significand >> np.clip(drop, 0, 63), significand << np.clip(-drop, 0, 62))
+    length = bit_length(significand)
+    normal = significand << (62 - length)  # the leading one in place 61
+    top = np.minimum(exponent + length - 1, fmt.emax + 1)
+    below = np.maximum(fmt.emin - top, 0)  # places that a subnormal loses
+    drop = np.minimum(below + (61 - fmt.fraction_bits), 63)
+    kept = normal >> drop
     if mode == "rn":
-        # the kept lowest bit joins the lost ones: more than half, or half and odd, carries
-        half = np.int64(1) << np.clip(drop - 1, 0, 62)
-        lost = significand & ((half << 1) - 1)
-        kept = kept + ((drop > 0) & (drop < 63) & (lost + (kept & 1) > half))
+        kept = (normal + ((np.int64(1) << (drop - 1)) - 1 + (kept & 1))) >> drop  # up from a half, if even not at it
     else:
         assert mode == "rz", mode
-    field = unit + fmt.fraction_bits + fmt.bias - 1
-    magnitude = np.where(kept == 0, 0, (field << fmt.fraction_bits) + kept) << fmt.ignored_bits  # a carry moves on
-    limit = fmt.infinity if overflow == "infinity" else fmt.largest
-    magnitude = np.where((magnitude >= fmt.infinity) | ((kept != 0) & (top > fmt.emax)), limit, magnitude)
-    sign = np.asarray(negative).astype(np.uint64) << np.uint64(fmt.bits - 1)
-    return (magnitude.astype(np.uint64) | sign).astype(fmt.dtype)
+    # The hidden bit of `kept` adds the last one to the exponent field, and a carry moves on into it.
+    field = np.where(significand == 0, 0, top + below + (fmt.bias - 1))
+    magnitude = np.minimum((field << fmt.fraction_bits) + kept, _limit(fmt, overflow)) << fmt.ignored_bits
+    return _with_sign(negative, magnitude, fmt)
+
+
+def _limit(fmt: Format, overflow: str) -> int:
+    return (fmt.infinity if overflow == "infinity" else fmt.largest) >> fmt.ignored_bits
+
+
+def _with_sign(negative: Any, magnitude: Ints, fmt: Format) -> Codes:
+    sign = np.asarray(negative).astype(fmt.dtype) << np.array(fmt.bits - 1, fmt.dtype)
+    return magnitude.astype(fmt.dtype) | sign
 
 
 def signed(codes: Codes, fmt: Format) -> Ints:

@@ -36,7 +36,7 @@ ROWS: tuple[Instruction, ...] = (
         since=75),
     row("MUFU.SIN", "mufu.sin", "f32 -> f32", "sine of a turns (not radians)", evidence=_MUFU),
     row("MUFU.COS", "mufu.cos", "f32 -> f32", "cosine of a turns (not radians)", evidence=_MUFU),
-    row("MUFU.EX2.F16", "mufu.ex2_f16", "f16 -> f16", "MUFU.EX2 of the widened operand, truncated to f16",
+    row("MUFU.EX2.F16", "mufu.ex2_f16", "f16 -> f16", "MUFU.EX2 of the widened operand, truncated to f16; from 2^16 on infinity",
         ptx="ex2.approx.f16", evidence=_HALF, since=75),
     row("MUFU.TANH.F16", "mufu.tanh_f16", "f16 -> f16", "MUFU.TANH of the widened operand, truncated to f16",
         ptx="tanh.approx.f16", evidence=_HALF, since=75),

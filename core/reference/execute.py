@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from importlib import import_module
+
+import numpy as np
 
 from ..formats import Codes
 from ..isa import SM86, Arch, Instruction
+from . import integer_tensor, tensor
+
+#: Elements that are worked on at once: the int64 temporaries then stay in a core's caches.
+BLOCK = 1 << 14
 
 
+@cache
 def function(instruction: Instruction) -> Callable[..., Codes]:
     """The numpy twin of a row."""
     module = import_module(f".{instruction.family}", __package__)
@@ -16,8 +24,18 @@ def function(instruction: Instruction) -> Callable[..., Codes]:
 
 
 def apply(instruction: Instruction, *codes: Codes) -> Codes:
-    """An elementwise instruction on operand codes of one shape (or broadcasting)."""
-    return function(instruction)(*codes, **instruction.keywords)
+    """An elementwise instruction on operand codes that broadcast; the result has the broadcast shape."""
+    twin, keywords = function(instruction), instruction.keywords
+    shape = np.broadcast_shapes(*(np.shape(c) for c in codes))
+    size = int(np.prod(shape))
+    if size <= 2 * BLOCK:
+        return np.broadcast_to(twin(*codes, **keywords), shape)
+    flat = [c if np.ndim(c) == 0 else np.broadcast_to(c, shape).reshape(-1) for c in codes]
+    parts = [
+        twin(*(c if np.ndim(c) == 0 else c[start : start + BLOCK] for c in flat), **keywords)
+        for start in range(0, size, BLOCK)
+    ]
+    return np.concatenate(parts).reshape(shape)
 
 
 def mma(instruction: Instruction, a: Codes, b: Codes, c: Codes, arch: Arch = SM86) -> Codes:
@@ -26,4 +44,25 @@ def mma(instruction: Instruction, a: Codes, b: Codes, c: Codes, arch: Arch = SM8
     return function(instruction)(a, b, c, **keywords, **instruction.keywords)
 
 
-__all__ = ["apply", "function", "mma"]
+def chain(instruction: Instruction, a: Codes, b: Codes, seed: Codes, arch: Arch = SM86) -> Codes:
+    """A contraction: out[i, j] is the instruction's chain over ascending k, started from seed[i, j].
+
+    a [M, K], b [K, N], seed [M, N]. Multiply-adds take one k a step, IDP.4A four, matrix instructions their own k;
+    K is a multiple of the step.
+    """
+    if instruction.family == "tensor":
+        return tensor.hmma_chain(a, b, seed, arch=arch, **instruction.keywords)  # type: ignore[arg-type]
+    if instruction.family == "integer_tensor":
+        assert instruction.shape is not None
+        return integer_tensor.imma_chain(a, b, seed, k=instruction.shape.k, **instruction.keywords)  # type: ignore[arg-type]
+    if instruction.function == "idp4a":
+        return integer_tensor.imma_chain(a, b, seed, k=4, saturate=False, **instruction.keywords)  # type: ignore[arg-type]
+    twin, keywords = function(instruction), instruction.keywords
+    out = np.array(seed)
+    rows = max(1, BLOCK // max(1, b.shape[1]))
+    for m in range(0, len(out), rows):
+        part = out[m : m + rows]
+        for k in range(a.shape[1]):
+            part = twin(a[m : m + rows, k, None], b[k], part, **keywords)
+        out[m : m + rows] = part
+    return out

@@ -1,0 +1,85 @@
+"""Conversions: F2F, F2I, I2F, I2I and the language's low byte. Rules: design.md 4.2, phobos-language.md D.1.
+
+Formats come as names. F2F rounds once and makes every NaN canonical; F2I saturates; I2F goes directly to its target.
+Twin: gpu/sm86/convert.py.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .. import formats
+from ..formats import F32, FORMATS, Codes, Format, Ints
+from . import arithmetic
+
+
+def f2f(a: Codes, *, source: str, target: str, rounding: str = "rn") -> Codes:
+    """A float in another float format; toward zero (``rz``) a finite overflow gives the largest finite number."""
+    s, t = FORMATS[source], FORMATS[target]
+    negative, exponent, significand = formats.split(a, s)
+    overflow = "largest" if rounding == "rz" else "infinity"
+    codes = formats.round_pack(negative, exponent - s.fraction_bits, significand, t, mode=rounding, overflow=overflow)
+    infinity = np.where(negative, codes.dtype.type(t.infinity | t.sign_bit), codes.dtype.type(t.infinity))
+    return arithmetic.canonical(formats.is_nan(a, s), np.where(formats.is_inf(a, s), infinity, codes), t)
+
+
+def rna_tf32(a: Codes) -> Codes:
+    """f32 to tf32, ties away from zero: half of the dropped unit is added to a finite magnitude, then the mask."""
+    finite = ~(formats.is_nan(a, F32) | formats.is_inf(a, F32))
+    half = np.where(finite, np.uint32(0x1000), np.uint32(0))
+    return (np.asarray(a) + half) & np.uint32(0xFFFFE000)
+
+
+def _saturated(negative: Codes, magnitude: Ints, target: Format) -> Ints:
+    """Signed value of a rounded magnitude (2^62 stands for all larger ones below s64's range), clamped to the target."""
+    value = np.where(negative, -magnitude, magnitude)
+    return np.clip(value, target.lowest_integer, target.largest)
+
+
+def f2i(a: Codes, *, source: str, target: str, rounding: str) -> Codes:
+    """A float as an integer, truncated (``rzi``) or rounded to nearest even (``rni``), saturated.
+
+    NaN gives 0, but the lowest integer where the source is f64 or the target s64 (PTX ISA).
+    """
+    s, t = FORMATS[source], FORMATS[target]
+    negative, magnitude = arithmetic.round_to_integer(a, s, rounding)
+    value = _saturated(negative, magnitude, t)
+    if t.bits == 64:
+        value = _to_s64(a, s, value)
+    nan = -(1 << (t.bits - 1)) if source == "f64" or t.bits == 64 else 0
+    value = np.where(formats.is_nan(a, s), np.int64(nan), value)
+    return value.astype(np.uint64).astype(t.dtype)
+
+
+def _to_s64(a: Codes, s: Format, value: Ints) -> Ints:
+    """Magnitudes from 2^62 on, which `round_to_integer` does not hold: they are integers already."""
+    negative, exponent, significand = formats.split(a, s)
+    exact = significand << max(62 - s.fraction_bits, 0)  # the magnitude where the exponent is 62
+    if s.fraction_bits > 62:
+        raise AssertionError(s)
+    value = np.where(exponent == 62, np.where(negative, -exact, exact), value)
+    limit = np.where(negative, np.int64(-(1 << 63)), np.int64((1 << 63) - 1))
+    return np.where(exponent > 62, limit, value)
+
+
+def low_byte(a: Codes, *, source: str, target: str) -> Codes:
+    """The language's i8(x) and u8(x): truncated, saturated to 16 bits, the low byte kept (300.0 gives 44)."""
+    wide = "s16" if target == "s8" else "u16"
+    return f2i(a, source=source, target=wide, rounding="rzi").astype(np.uint8)
+
+
+def i2f(a: Codes, *, source: str, target: str) -> Codes:
+    """An integer as a float, rounded once to nearest even."""
+    s = FORMATS[source]
+    value = formats.signed(a, s)
+    magnitude = np.where(value < 0, np.uint64(0) - value.astype(np.uint64), value.astype(np.uint64))
+    # 2^62 and above: two places lower with the lost bits sticky, as round_pack's significand must stay below
+    large = magnitude >> np.uint64(62) != 0
+    lower = (magnitude >> np.uint64(2)) | (magnitude & np.uint64(3) != 0)
+    significand = np.where(large, lower, magnitude).astype(np.int64)
+    return formats.round_pack(value < 0, 2 * large.astype(np.int64), significand, FORMATS[target])
+
+
+def i2i(a: Codes, *, source: str, target: str) -> Codes:
+    """An integer (or predicate) in another width: sign or zero extended, or the low bits."""
+    return formats.signed(a, FORMATS[source]).astype(np.uint64).astype(FORMATS[target].dtype)
