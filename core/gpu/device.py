@@ -1,13 +1,15 @@
 """Vulkan devices: list them, choose one by name, open it, use it, close it in the right order.
 
-Names (design.md section 10): `vulkan` is the first usable of discrete, integrated, virtual, CPU; `vulkan:<index>` counts in
-that order; `vulkan:<part of the name>` must match one device. `reference` is no Vulkan device and not known here.
+Names (design.md section 10): `vulkan` is the first usable of discrete, integrated, virtual, CPU; `vulkan:<index>`
+counts in that order, of one kind the device that offers more features first; `vulkan:<part of the name>` must match one
+device. `reference` is no Vulkan device and not known here.
 
 Usable: Vulkan 1.1, a compute queue, and a smoke dispatch with the right answer.
 
-1. One VkInstance and at most one open `Device` per physical device and process; all are closed at exit, pipelines' cache
-   written, buffers before memory, the instance last. A forked child starts afresh and never touches its parent's.
-2. A device that was lost, or abandoned with work on it, is never used or freed again; the next `open_device` opens a new one.
+1. One VkInstance and at most one open `Device` per physical device and process; all are closed at exit, the pipeline
+   cache written, the instance last. A forked child starts afresh and never touches its parent's.
+2. A device that was lost, or abandoned with work on it, is never used or freed again; the next `open_device` opens a
+   new one.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import LaunchError, PhobosError, UnavailableError, UsageError
+from ..errors import DispatchTimeout, LaunchError, PhobosError, UnavailableError, UsageError
 from .dispatch import Item, Queue
 from .memory import Buffer, Part, Pool
 from .physical import ORDER, DeviceInfo, Version, describe, enabled_features, version_of
@@ -34,6 +36,8 @@ from .target import Target
 from .vulkan import LOADER_HINT, Api, api
 
 __all__ = ["Device", "DeviceInfo", "all_devices", "close_all", "devices", "emitter_hash", "open_device", "why_unusable"]
+
+SMOKE_SECONDS = 60.0
 
 
 @dataclass
@@ -184,7 +188,7 @@ def _load() -> _State:
             _state.instance = _create_instance(vk, _state.version)
             handles = list(vk.several("vkEnumeratePhysicalDevices", "VkPhysicalDevice", _state.instance))
             found = [(describe(vk, handle, _state.version), handle) for handle in handles]
-            found.sort(key=lambda pair: ORDER[pair[0].kind])
+            found.sort(key=lambda pair: (ORDER[pair[0].kind], -len(pair[0].features)))
             _state.physical = [(replace(info, index=i), handle) for i, (info, handle) in enumerate(found)]
         return _state
 
@@ -208,10 +212,11 @@ def _create_instance(vk: Api, version: Version) -> Any:
 
 def _forget() -> None:
     """Drop all state without freeing anything: it belongs to another process, or work on it does not end."""
-    global _state
+    global _state, _lock
     for device in _state.opened.values():
         device.alive = False
     _state = _State()
+    _lock = threading.RLock()  # another thread of the parent may have held it at the fork
 
 
 def close_all() -> None:
@@ -310,6 +315,11 @@ def _open(index: int) -> Device:
         info, physical = state.physical[index]
         try:
             device = _open_checked(info, physical)
+        except DispatchTimeout:
+            raise UnavailableError(
+                f"{info.name} did not finish a test dispatch within {SMOKE_SECONDS:g} s"
+                f"{' (an abandoned one may still run on it)' if state.abandoned else ''}"
+            ) from None
         except PhobosError as error:
             state.unusable[index] = str(error)
             raise
@@ -348,7 +358,8 @@ def _smoke(device: Device) -> None:
     words = np.arange(64, dtype=np.uint32) * np.uint32(0x01234567)
     source, target = device.buffer(words), device.buffer(words.nbytes)
     try:
-        device.dispatch(device.pipeline(_smoke_module(), 2, 2), [source, target], [0, 0xFFFFFFF5], (4, 1, 1))
+        pipeline = device.pipeline(_smoke_module(), 2, 2)
+        device.queue.run([(pipeline, [source, target], [0, 0xFFFFFFF5], (4, 1, 1))], SMOKE_SECONDS)
         wrong = int(np.count_nonzero(target.read() != words * np.uint32(3) + np.uint32(0xFFFFFFF5)))
     finally:
         source.close()

@@ -1,9 +1,9 @@
 """The queue of one device: records dispatches into one command buffer, submits it and waits.
 
-1. A batch is one command buffer. Between two dispatches of a batch stands a memory barrier, so each sees what the ones before
-   it wrote; host writes before the batch and host reads after it are ordered too.
-2. Command buffer, fence and descriptor sets are made once and used again: a batch is always waited for, so they are free.
-   A descriptor set is written only where the buffers at its place in the batch have changed.
+1. A batch is one command buffer. Between two dispatches of a batch stands a memory barrier, so each sees what the ones
+   before it wrote; host writes before the batch and host reads after it are ordered too.
+2. Command buffer, fence and descriptor sets are made once and used again: a batch is always waited for, so they are
+   free. A descriptor set is written only where the buffers at its place in the batch have changed.
 3. A batch that outlasts PHOBOS_TIMEOUT seconds (600) is a `DispatchTimeout`. Vulkan cannot stop work, so the device is
    abandoned with it: nothing of it is freed, and the next `open_device` opens it anew. So it is after Ctrl-C.
 4. Limits are checked here, where the message can name them.
@@ -81,12 +81,12 @@ class Queue:
         self._to_host = vk.make("VkMemoryBarrier", srcAccessMask=writes, dstAccessMask=vk.VK_ACCESS_HOST_READ_BIT)
         self._sets = Sets(device)
 
-    def run(self, batch: Sequence[Item]) -> float:
-        """Run the dispatches in order; returns seconds from submission to completion."""
+    def run(self, batch: Sequence[Item], timeout: float | None = None) -> float:
+        """Run the dispatches in order; seconds from submission to completion. `timeout`: instead of PHOBOS_TIMEOUT."""
         device = self.device
         with device.lock:
             device.check_alive()
-            timeout = timeout_seconds()
+            timeout = timeout or timeout_seconds()
             for item in batch:
                 self._check(*item)
             if not batch:
@@ -106,6 +106,10 @@ class Queue:
             vk.call("vkEndCommandBuffer", command)
             self._go(timeout_seconds())
 
+    def forget(self) -> None:
+        """A buffer was destroyed: its handle may come back with another meaning."""
+        self._sets.forget()
+
     # ---- checks --------------------------------------------------------------------------------------------------
 
     def _check(
@@ -122,8 +126,8 @@ class Queue:
                 raise LaunchError(f"the buffer at binding {i} is closed")
             if buffer.nbytes > info.max_buffer_bytes:
                 raise LaunchError(
-                    f"the buffer at binding {i} has {buffer.nbytes} bytes; {info.name} binds {info.max_buffer_bytes} at "
-                    "most (maxStorageBufferRange): bind it in parts, use smaller arrays or another device"
+                    f"the buffer at binding {i} has {buffer.nbytes} bytes; {info.name} binds {info.max_buffer_bytes} "
+                    "at most (maxStorageBufferRange): bind it in parts, use smaller arrays or another device"
                 )
         x, y, z = groups
         most = info.max_groups
@@ -217,7 +221,7 @@ class Sets:
         return sets[place]
 
     def forget(self) -> None:
-        """Buffers were destroyed: their handles may come back with other meanings."""
+        """Write every set anew before its next use."""
         self._holds.clear()
 
     def _allocate(self, count: int) -> list[Any]:

@@ -1,8 +1,9 @@
 """Device memory: buffers, the way of bytes between numpy and them, and a pool that reuses what was freed.
 
-1. A buffer lies in memory that the device reaches fast: device-local and mapped where there is such a type (a CPU device,
-   an integrated GPU, a discrete one with a large BAR), else device-local and filled by staging copies.
-2. Memory that the host maps without caching is written directly and read by a staging copy: reading it in place is slow.
+1. A buffer lies in memory that the device reaches fast: device-local and mapped where there is such a type (a CPU
+   device, an integrated GPU, a discrete one with a large BAR), else device-local and filled by staging copies.
+2. Memory that the host maps without caching is written directly and read by a staging copy: reading it in place is
+   slow.
 3. Buffers are storage buffers of whole words. Their contents are undefined until written, also after reuse.
 4. `Buffer.close` returns the memory to the pool; a buffer that is forgotten returns by itself.
 """
@@ -28,7 +29,7 @@ POOL_BYTES = 256 << 20  # freed memory that is kept for reuse, at most
 
 @dataclass(frozen=True)
 class Block:
-    """One VkBuffer with memory of its own. `bytes`: the mapping; `cached`: the host reads it fast; `pooled`: reusable."""
+    """One VkBuffer with memory of its own. `bytes`: the mapping; `cached`: fast to read; `pooled`: reusable."""
 
     handle: Any
     memory: Any
@@ -60,8 +61,8 @@ class Buffer:
         alignment = self.pool.device.info.binding_alignment
         if offset % alignment or offset < 0 or nbytes <= 0 or offset + nbytes > self.nbytes:
             raise LaunchError(
-                f"part [{offset}, {offset + nbytes}) of a buffer of {self.nbytes} bytes: must lie inside and start at a "
-                f"multiple of {alignment} on {self.pool.device.info.name}"
+                f"part [{offset}, {offset + nbytes}) of a buffer of {self.nbytes} bytes: must lie inside and start at "
+                f"a multiple of {alignment} on {self.pool.device.info.name}"
             )
         return Part(self, offset, nbytes)
 
@@ -92,7 +93,7 @@ class Buffer:
 
     def read(
         self, dtype: npt.DTypeLike = np.uint32, shape: int | tuple[int, ...] | None = None, offset: int = 0
-    ) -> Any:
+    ) -> npt.NDArray[Any]:
         """A new array of `dtype` and `shape` (default: flat, all of the rest) with the buffer's bytes from `offset`."""
         if shape is None:
             shape = (self.nbytes - offset) // np.dtype(dtype).itemsize
@@ -245,6 +246,7 @@ class Pool:
         del self._all[id(block)]
         if not self.device.alive:
             return  # the device was lost or abandoned at work: its memory goes with the process
+        self.device.queue.forget()
         self.vk.vkDestroyBuffer(self.device.handle, block.handle, self.vk.null)
         self.vk.vkFreeMemory(self.device.handle, block.memory, self.vk.null)
 
@@ -272,15 +274,19 @@ class Pool:
         return self._staging, mapped
 
     def upload(self, block: Block, offset: int, data: npt.NDArray[np.uint8]) -> None:
-        staging, mapped = self._staged()
-        for at in range(0, data.nbytes, STAGING_BYTES):
-            piece = data[at : at + STAGING_BYTES]
-            mapped[: piece.nbytes] = piece
-            self.device.queue.copy(staging.handle, 0, block.handle, offset + at, piece.nbytes)
+        """Bytes from the host to a block, piece by piece."""
+        with self.device.lock:
+            staging, mapped = self._staged()
+            for at in range(0, data.nbytes, STAGING_BYTES):
+                piece = data[at : at + STAGING_BYTES]
+                mapped[: piece.nbytes] = piece
+                self.device.queue.copy(staging.handle, 0, block.handle, offset + at, piece.nbytes)
 
     def download(self, block: Block, offset: int, data: npt.NDArray[np.uint8]) -> None:
-        staging, mapped = self._staged()
-        for at in range(0, data.nbytes, STAGING_BYTES):
-            piece = data[at : at + STAGING_BYTES]
-            self.device.queue.copy(block.handle, offset + at, staging.handle, 0, piece.nbytes)
-            piece[:] = mapped[: piece.nbytes]
+        """Bytes of a block to the host, piece by piece."""
+        with self.device.lock:
+            staging, mapped = self._staged()
+            for at in range(0, data.nbytes, STAGING_BYTES):
+                piece = data[at : at + STAGING_BYTES]
+                self.device.queue.copy(block.handle, offset + at, staging.handle, 0, piece.nbytes)
+                piece[:] = mapped[: piece.nbytes]

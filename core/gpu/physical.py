@@ -1,7 +1,7 @@
 """What a physical Vulkan device is and offers, asked once and kept as plain data.
 
-1. Features are requested where offered and only then (design.md section 7): 64-, 16- and 8-bit integers, float64, 16- and
-   8-bit storage, subgroup operations on all of these, a required subgroup size with full subgroups.
+1. Features are requested where offered and only then (design.md section 7): 64-, 16- and 8-bit integers, float64,
+   16- and 8-bit storage, subgroup operations on all of these, a required subgroup size with full subgroups.
 2. A feature or property that came with a later Vulkan version is asked for through that version or its extension.
 3. llvmpipe stops all loops of an invocation together after 65,535 trips, silently (spirv-notes.md section 4.1): its
    `Target.loop_budget` is below that; other drivers have none.
@@ -188,7 +188,7 @@ def describe(vk: Api, physical: Any, instance_version: Version) -> DeviceInfo:
     vk.vkGetPhysicalDeviceProperties(physical, basic)
     api_version = version_of(basic.apiVersion)
     version = min(api_version[:2], instance_version)
-    extensions = frozenset()
+    extensions: frozenset[str] = frozenset()
     parts: dict[str, Any] = {}
     features: list[str] = []
     if version >= (1, 1):

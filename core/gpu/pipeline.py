@@ -1,8 +1,9 @@
 """Compute pipelines and the two caches in front of their compilation.
 
-1. In memory: by the content of the SPIR-V, the bindings, the push constants and the subgroup size, least recently used out.
-2. On disk: one VkPipelineCache per device, driver and vector width, in the user's cache folder, written when the device is
-   closed. Drivers check little of what they are handed, so the file carries a checksum. `PHOBOS_CACHE` names another
+1. In memory: by the content of the SPIR-V, the bindings, the push constants and the subgroup size, least recently
+   used out.
+2. On disk: one VkPipelineCache per device, driver and vector width, in the user's cache folder, written when the device
+   is closed. Drivers check little of what they are handed, so the file carries a checksum. `PHOBOS_CACHE` names another
    folder, or `off`.
 3. All resources are storage buffers of descriptor set 0; push constants are 32-bit words.
 4. A pipeline that asks for a subgroup size gets exactly that, with full subgroups, or an error (tile-lowering.md A5).

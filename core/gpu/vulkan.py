@@ -1,12 +1,12 @@
 """The only module that touches the `vulkan` binding: loading, structs, calls, results.
 
-The binding is used for its declarations (`vulkan.ffi`, `vulkan.lib`, the VK_ constants); its generated wrappers are not.
+The binding is used for its declarations (`vulkan.ffi`, `vulkan.lib`, the VK_ constants); its wrappers are not.
 Rules, each for something that was met (spirv-notes.md section 5):
 
-1. The import happens at the first use of a device. A missing binding, loader or driver is an `UnavailableError` that says
-   what to install.
-2. `Api.make` builds every struct. It keeps whatever the struct points to alive as long as the struct itself, also through
-   structs embedded by value; the binding's own constructor loses those (a dangling `stage.pName`) and `pCode` buffers.
+1. The import happens at the first use of a device. A missing binding, loader or driver is an `UnavailableError` that
+   says what to install.
+2. `Api.make` builds every struct. It keeps whatever the struct points to alive as long as the struct itself, also
+   through structs embedded by value; the binding's own constructor loses those (a dangling `stage.pName`) and `pCode`.
 3. A struct that a call reads must be held in a variable until the call returns; so must an array that a call fills.
 4. Every VkResult is looked at. Errors name the call and the result.
 """
@@ -50,7 +50,6 @@ STRUCTURE_TYPES = {
     "VkPhysicalDeviceFloatControlsProperties": "PHYSICAL_DEVICE_FLOAT_CONTROLS_PROPERTIES",
     "VkPhysicalDeviceIDProperties": "PHYSICAL_DEVICE_ID_PROPERTIES",
     "VkPhysicalDeviceMaintenance3Properties": "PHYSICAL_DEVICE_MAINTENANCE_3_PROPERTIES",
-    "VkPhysicalDevicePipelineExecutablePropertiesFeaturesKHR": "PHYSICAL_DEVICE_PIPELINE_EXECUTABLE_PROPERTIES_FEATURES_KHR",
     "VkPhysicalDeviceProperties2": "PHYSICAL_DEVICE_PROPERTIES_2",
     "VkPhysicalDeviceShaderFloat16Int8Features": "PHYSICAL_DEVICE_SHADER_FLOAT16_INT8_FEATURES",
     "VkPhysicalDeviceShaderSubgroupExtendedTypesFeatures": "PHYSICAL_DEVICE_SHADER_SUBGROUP_EXTENDED_TYPES_FEATURES",
@@ -96,14 +95,12 @@ class Api:
     def __init__(self, binding: ModuleType) -> None:
         self.ffi: Any = binding.ffi
         self._lib: Any = binding.lib
-        self._binding = binding
         self._fields: dict[str, dict[str, Any]] = {}
         self._kept: weakref.WeakKeyDictionary[Any, list[Any]] = weakref.WeakKeyDictionary()
         self.null: Any = self.ffi.NULL
 
     def __getattr__(self, name: str) -> Any:
-        source = self._lib if name.startswith("vk") else self._binding
-        value = getattr(source, name)
+        value = getattr(self._lib, name)
         setattr(self, name, value)  # found without __getattr__ from now on
         return value
 
@@ -207,20 +204,21 @@ class Api:
 
     def text(self, chars: Any) -> str:
         """A fixed-size or zero-terminated C string."""
-        return self.ffi.string(chars).decode("utf-8", "replace")
+        raw: bytes = self.ffi.string(chars)
+        return raw.decode("utf-8", "replace")
 
 
 class Filled(Sequence[Any]):
-    """The first `count` items of a C array, which it keeps alive."""
+    """The first `size` items of a C array, which it keeps alive."""
 
-    def __init__(self, array: Any, count: int) -> None:
-        self.array, self.count = array, count
+    def __init__(self, array: Any, size: int) -> None:
+        self.array, self.size = array, size
 
     def __len__(self) -> int:
-        return self.count
+        return self.size
 
     def __getitem__(self, i: Any) -> Any:
-        if not 0 <= i < self.count:
+        if not 0 <= i < self.size:
             raise IndexError(i)
         return self.array[i]
 
