@@ -18,10 +18,10 @@ __version__ = "0.1.0"
 
 # public name -> module that defines it; None: the module itself
 _HOME: dict[str, str | None] = {
-    "load": ".launch",
-    "use": ".launch",
+    "load": ".lang.load",
+    "use": ".choose",
     "launch": ".launch",
-    "Kernel": ".launch",
+    "Kernel": ".lang.kernel",
     "Launch": ".launch",
     "execute": ".execute",
     "compare": ".compare",

@@ -20,6 +20,7 @@ from ..tile.facts import Facts
 from . import sm86
 from .access import Tensor, stored_bits
 from .target import Target
+from .trips import TripCounter, Trips
 
 # Words of the push constants; dims and scalar arguments follow.
 ZERO, BASE, BEGIN, END, STAGE, GRID_X, GRID_Y, FIRST_PARAMETER = range(8)
@@ -60,6 +61,7 @@ class Shader:
     units_per_group: int
     subgroup_size: int | None
     scratch_words: int
+    trips: Trips
     description: str
 
 
@@ -78,7 +80,7 @@ class Emitter:
         self.env: dict[tp.Value, Value] = {}
         self.bindings: list[str] = [t.name for t in self.program.tensors]
         self.index_kind = "u32" if self.facts.index32 else "u64"
-        self.scratch_words = 0
+        self.counter = TripCounter()
         self._parameters()
 
     # ---- parameters ------------------------------------------------------------------------------------------
@@ -205,7 +207,9 @@ class Emitter:
             case tp.If():
                 self.if_(op)
             case tp.GridBarrier():
-                raise UnavailableError(f"{op.span}: grid_barrier inside a loop or a branch: the host must know the count")
+                raise UnavailableError(
+                    f"{op.span}: grid_barrier inside a loop or a branch: the host must know the count"
+                )
             case _:
                 self.tile_op(op)
 
@@ -271,7 +275,8 @@ class Emitter:
 
             def trip() -> Value:
                 t = counter.load()
-                body(lo + self.as_index(t) * step)
+                with self.counter.loop(op):
+                    body(lo + self.as_index(t) * step)
                 following = t + 1
                 counter.store(following)
                 return following < b.push(END)
@@ -279,7 +284,8 @@ class Emitter:
             b.do_while(trip, DONT_UNROLL)
             self.suspend(carried)
         else:
-            self._counted(lo, hi, step, body, guarded=not self.facts.runs[op])
+            with self.counter.loop(op):
+                self._counted(lo, hi, step, body, guarded=not self.facts.runs[op])
         for out, slot in zip(op.outs, carried, strict=True):
             slot.enter(out)
 
@@ -330,7 +336,7 @@ class Emitter:
                 b.buffer(self.extra_binding("status")).store(0, b.u32(op.span.line))
             return again & (trips < limit)
 
-        with b.if_(holds()):
+        with b.if_(holds()), self.counter.loop(limit or 0):
             b.do_while(trip, DONT_UNROLL)
         for out, slot in zip(op.outs, carried, strict=True):
             slot.enter(out)

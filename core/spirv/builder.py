@@ -311,6 +311,10 @@ class Builder:
             self._global("Constant", type_id, result, *words)
         return Value(self, self._cache[key], kind)
 
+    def late_constant(self, id: int, value: int) -> None:
+        """Gives a u32 constant whose id was used before its value was known."""
+        self._global("Constant", self.type("u32"), id, value)
+
     def u32(self, value: int) -> Value:
         return self.const(value, "u32")
 

@@ -1,0 +1,230 @@
+"""Runs a bound kernel on a Vulkan device: choose the form, compile once, split the launch, bring outputs back.
+
+A launch is split over dispatches where a device needs it: the grid by maxComputeWorkGroupCount and by the scratch
+memory that tiles take, and the trips of the outermost loop by lavapipe's 65,535 (docs/adr/0004). Shaders are cached by
+everything they depend on; extents, grid and trip counts are not among it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .. import log
+from ..errors import LoopLimitError, UnavailableError
+from ..isa import Arch
+from ..tile import facts as facts_of
+from ..tile import program as tp
+from ..tile.facts import Facts
+from . import mapping, sm86
+from .access import stored_bits
+from .emitter import STAGE_FIRST, STAGE_LAST, Job, Shader
+from .target import Target
+
+if TYPE_CHECKING:
+    from ..launch import Bound
+    from .device import Device
+
+SCRATCH_BYTES = 64 << 20
+KEPT_SHADERS = 256
+
+
+@dataclass
+class Result:
+    """Outputs as codes by tensor name, the form that ran, seconds on the device, and what to tell the user."""
+
+    outputs: dict[str, np.ndarray]
+    form: str
+    seconds: float
+    notes: list[str] = field(default_factory=list)
+
+
+_shaders: OrderedDict[object, Shader] = OrderedDict()
+_lock = threading.Lock()
+
+
+def run(
+    device: Device,
+    bound: Bound,
+    arch: Arch,
+    form: str | None,
+    instructions: str | None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Result:
+    """Executes the launch; raises before anything is written."""
+    program = bound.program
+    target = sm86.forced(device, program, instructions)
+    extents = {name: codes.shape for name, codes in bound.tensors.items()}
+    integers = {s.name: _signed(bound.scalars[s.name], s) for s in program.scalars if s.value.element.is_integer}
+    facts = facts_of.analyse(program, extents, bound.dims, bound.grid, integers)
+    choice = mapping.choose(program, target, bound.aliases, form)
+    for note in choice.notes:
+        log.debug(note)
+    shader, plan = _prepare(program, facts, target, arch, choice, bound)
+    binding = _Binding(device, bound, shader, target)
+    seconds = binding.dispatch(plan, progress)
+    return Result(binding.outputs(), choice.form, seconds, [shader.description, *choice.notes])
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Pieces of the split loop's trips, (begin, end) each; one empty piece where no loop is split."""
+
+    pieces: tuple[tuple[int, int], ...]
+
+
+def _prepare(
+    program: tp.Program, facts: Facts, target: Target, arch: Arch, choice: mapping.Choice, bound: Bound
+) -> tuple[Shader, Plan]:
+    """The shader, and the pieces its outermost loop must be cut into for the device's loop budget."""
+    job = Job(program, facts, target, arch, choice.form, bound.aliases)
+    shader = _shader(job, choice)
+    budget = target.loop_budget
+    total = shader.trips.total(facts)
+    if budget is None or (total is not None and total <= budget):
+        return shader, Plan(((0, 0),))
+    loops = [op for op in program.body.ops if isinstance(op, tp.For) and (facts.trips[op] or 0) > 1]
+    for loop in sorted(loops, key=lambda op: -(facts.trips[op] or 0)):
+        split = _shader(replace(job, split=loop), choice)
+        outside = split.trips.total(facts, loop, 0)
+        inside = split.trips.inside(loop)
+        body = inside.total(facts) if inside else None
+        if outside is None or body is None or outside + 1 + body > budget:
+            continue
+        per_piece = max(1, (budget - outside) // (1 + body))
+        trips = facts.trips[loop] or 0
+        pieces = tuple((at, min(at + per_piece, trips)) for at in range(0, trips, per_piece))
+        log.debug(f"{loop.span}: {trips} trips in {len(pieces)} dispatches ({target.name} counts {budget} in all)")
+        return split, Plan(pieces)
+    where = loops[0].span if loops else program.body.ops[0].span
+    if total is None and not loops:
+        return shader, Plan(((0, 0),))  # counted in the shader, which reports through the status word
+    raise LoopLimitError(
+        f"{where}: kernel {program.name} needs {total or 'an unknown number of'} loop trips per invocation; {target.name} "
+        f"stops silently after {budget}, and no outer loop can be split. Use device='reference', or smaller tiles."
+    )
+
+
+def _shader(job: Job, choice: mapping.Choice) -> Shader:
+    key = (id(job.program), job.facts.key, job.target, tuple(sorted(job.target.forms.items())), job.arch.name,
+           choice.key, tuple(sorted(job.aliases.items())), id(job.split))  # fmt: skip
+    with _lock:
+        if key in _shaders:
+            _shaders.move_to_end(key)
+            return _shaders[key]
+    shader = mapping.emit(job, choice)
+    shader.owner = job.program  # keeps id(program) unique while the entry lives
+    with _lock:
+        _shaders[key] = shader
+        while len(_shaders) > KEPT_SHADERS:
+            _shaders.popitem(last=False)
+    return shader
+
+
+def _signed(code: int, scalar: tp.ScalarParam) -> int:
+    fmt = scalar.value.element
+    return code - (1 << fmt.bits) if fmt.kind == "signed" and code >> (fmt.bits - 1) else code
+
+
+class _Binding:
+    """Buffers of one launch and the dispatches over them."""
+
+    def __init__(self, device: Device, bound: Bound, shader: Shader, target: Target) -> None:
+        self.device, self.bound, self.shader, self.target = device, bound, shader, target
+        self.pipeline = device.pipeline(shader.code, len(shader.bindings), shader.push_words, shader.subgroup_size)
+        self.buffers = {}
+        for name, codes in bound.tensors.items():
+            first = bound.aliases[name]
+            self.buffers[name] = self.buffers[first] if first in self.buffers else self._upload(name, codes)
+        self.status = None
+        if "tables" in shader.bindings:
+            self.buffers["tables"] = sm86.tables(device)
+        if "status" in shader.bindings:
+            self.buffers["status"] = self.status = device.buffer(np.zeros(4, np.uint32))
+
+    def _upload(self, name: str, codes: np.ndarray):
+        fmt = self.bound.program.tensor(name).element
+        bits = stored_bits(fmt, self.target)
+        data = codes.view(np.uint8) if codes.dtype == np.bool_ else codes
+        if data.dtype.itemsize * 8 != bits:
+            data = data.astype(np.uint32)
+        if data.nbytes > self.target.max_buffer_bytes:
+            raise UnavailableError(
+                f"argument {name} of kernel {self.bound.program.name} takes {data.nbytes} bytes; {self.target.name} binds "
+                f"at most {self.target.max_buffer_bytes} (maxStorageBufferRange). Launch it in parts, or use "
+                "device='reference'."
+            )
+        buffer = self.device.buffer(max(64, -(-data.nbytes // 64) * 64))
+        if data.nbytes:
+            buffer.write(np.ascontiguousarray(data))
+        return buffer
+
+    def outputs(self) -> dict[str, np.ndarray]:
+        out = {}
+        for name in sorted(self.bound.program.written()):
+            codes = self.bound.tensors[name]
+            fmt = self.bound.program.tensor(name).element
+            bits = stored_bits(fmt, self.target)
+            raw = self.buffers[name].read(np.dtype(f"uint{bits}"), codes.size)
+            data = raw.astype(codes.dtype) if raw.dtype.itemsize != codes.dtype.itemsize else raw.view(codes.dtype)
+            out[name] = data.reshape(codes.shape)
+        return out
+
+    def _parameters(self) -> list[int]:
+        words: list[int] = []
+        for name in self.shader.parameters:
+            kind, _, what = name.partition(" ")
+            if kind == "dim":
+                words.append(self.bound.dims[what])
+                continue
+            code = self.bound.scalars[what]
+            words.append(code & 0xFFFFFFFF)
+            scalar = next(s for s in self.bound.program.scalars if s.name == what)
+            if scalar.value.element.bits == 64:
+                words.append(code >> 32)
+        return words
+
+    def dispatch(self, plan: Plan, progress: Callable[[int, int], None] | None) -> float:
+        x, y, z = self.bound.grid
+        units = x * y * z * self.shader.units
+        per_group = self.shader.units_per_group
+        groups = units // per_group
+        limit = self.target.max_groups[0]
+        if self.shader.scratch_words:
+            limit = max(1, min(limit, SCRATCH_BYTES // (4 * self.shader.scratch_words)))
+            scratch = self.device.buffer(4 * self.shader.scratch_words * min(limit, groups))
+            self.buffers["scratch"] = scratch
+        bound = [self.buffers[name] for name in self.shader.bindings]
+        parameters = self._parameters()
+        seconds, done = 0.0, 0
+        for at in range(0, groups, limit):
+            count = min(limit, groups - at)
+            batch = []
+            for i, (begin, end) in enumerate(plan.pieces):
+                stage = (STAGE_FIRST if i == 0 else 0) | (STAGE_LAST if i == len(plan.pieces) - 1 else 0)
+                push = [0, at * per_group, begin, end, stage, x, y, *parameters]
+                batch.append((self.pipeline, bound, push, (count, 1, 1)))
+            seconds += self.device.run(batch)
+            self._check_status()
+            done += count
+            if progress is not None:
+                progress(done, groups)
+        return seconds
+
+    def _check_status(self) -> None:
+        if self.status is None:
+            return
+        line = int(self.status.read(np.dtype(np.uint32), 1)[0])
+        if line:
+            source = self.bound.program.body.ops[0].span.source.path
+            raise LoopLimitError(
+                f"{source}:{line}: a loop of kernel {self.bound.program.name} ran 60,000 trips without end; "
+                f"{self.target.name} cannot count further. Bound the loop, or use device='reference' (PHOBOS_MAX_TRIPS)."
+            )
+
+

@@ -1,0 +1,474 @@
+"""The workgroup mapping: a CTA is one workgroup, tiles live in memory, a barrier follows every region.
+
+Every operation of the tile program has a form here. A tile is an expression over its coordinates; it is written to
+memory (Workgroup arrays while they fit, else a scratch buffer) where more than one reader, or a reader that walks it
+more than once, needs it. A region is one parallel loop over the elements of a tile; invocation `lid` takes elements
+lid, lid + size, ... The same code runs with one subgroup and subgroup barriers on a CPU device, where a workgroup
+barrier is dear, and with 128 or 256 invocations on a GPU.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from .. import isa
+from ..formats import Format
+from ..spirv.builder import DONT_UNROLL, Array, Value
+from ..tile import program as tp
+from . import shared_contract
+from .emitter import BASE, STAGE, STAGE_FIRST, STAGE_LAST, Carried, Emitter, Job, Shader, kind_of
+from .uses import Uses
+
+Coordinates = tuple[Value, ...]
+
+
+@dataclass
+class Expression:
+    """A tile as a function of its coordinates (u32 each)."""
+
+    type: tp.TileType
+    at: Callable[[Coordinates], Value]
+
+
+@dataclass
+class Slot:
+    """Memory of one tile: a Workgroup array or a stretch of the scratch buffer."""
+
+    kind: str
+    words: int
+    array: Array
+    offset: Value | None  # scratch: first element of this tile for this workgroup
+
+
+class SharedEmitter(Emitter):
+    """Emits the workgroup mapping."""
+
+    def __init__(self, job: Job, local_size: int, scope: str) -> None:
+        super().__init__(job, local_size)
+        self.scope = scope
+        self.tiles: dict[tp.Value, Expression] = {}
+        self.slots: dict[tp.Value, Slot] = {}
+        self.free: list[Slot] = []
+        self.kept: list[Slot] = []  # carried tiles: never freed by a reader
+        self.shared_left = job.target.shared_bytes
+        self.scratch_end = 0
+        self.late_scratch = self.b.id()
+        self.uses = Uses(job.program.body)
+        self.lid = self.b.builtin("LocalInvocationIndex")
+        group = self.b.builtin("WorkgroupId", 0)
+        self.place(self.base + group, 1)
+        self.group = group
+
+    # ---- regions ---------------------------------------------------------------------------------------------
+
+    def parallel(self, count: int, body: Callable[[Value], None]) -> None:
+        """`body(e)` for every e below `count`, spread over the invocations; then a barrier."""
+        b, size = self.b, self.local_size
+        if count <= size:
+            if count == size:
+                body(self.lid)
+            else:
+                with b.if_(self.lid < count):
+                    body(self.lid)
+        else:
+            trips = -(-count // size)
+            with self.counter.loop(trips):
+
+                def trip(i: Value) -> None:
+                    e = self.lid + i * size
+                    if count % size == 0:
+                        body(e)
+                    else:
+                        with b.if_(e < count):
+                            body(e)
+
+                b.loop(trips, trip, DONT_UNROLL)
+        self.barrier()
+
+    def serial(self, count: int, body: Callable[[Value], None]) -> None:
+        """`body(i)` for i in 0..count-1 in this invocation."""
+        with self.counter.loop(count):
+            self.b.loop(count, body, DONT_UNROLL)
+
+    def barrier(self) -> None:
+        self.b.barrier(self.scope, "both")
+
+    def split(self, e: Value, shape: tuple[int, ...]) -> Coordinates:
+        """Coordinates of a linear element number."""
+        out: list[Value] = []
+        for extent in reversed(shape[1:]):
+            out.append(e % extent)
+            e = e // extent
+        return (e, *reversed(out)) if shape else ()
+
+    # ---- memory ----------------------------------------------------------------------------------------------
+
+    def allocate(self, fmt: Format, size: int) -> Slot:
+        kind = "u32" if kind_of(fmt) == "bool" else kind_of(fmt)
+        for slot in self.free:
+            if slot.kind == kind and slot.words == size:
+                self.free.remove(slot)
+                return slot
+        size_bytes = size * (8 if kind == "u64" else 4)
+        if size_bytes <= self.shared_left:
+            self.shared_left -= size_bytes
+            return Slot(kind, size, self.b.shared(kind, size), None)
+        b, per = self.b, 2 if kind == "u64" else 1
+        start = self.scratch_end + self.scratch_end % per
+        self.scratch_end = start + size * per
+        base = self.group * Value(b, self.late_scratch, "u32") + start
+        array = b.buffer(self.extra_binding("scratch"), kind)
+        return Slot(kind, size, array, base >> 1 if per == 2 else base)
+
+    def read_slot(self, slot: Slot, fmt: Format, e: Value) -> Value:
+        value = slot.array.load(e if slot.offset is None else slot.offset + e)
+        return value.ne(0) if fmt.bits == 1 else value
+
+    def write_slot(self, slot: Slot, fmt: Format, e: Value, code: Value) -> None:
+        if fmt.bits == 1:
+            code = self.b.select(code, self.b.u32(1), self.b.u32(0))
+        slot.array.store(e if slot.offset is None else slot.offset + e, code)
+
+    def stored(self, type_: tp.TileType, slot: Slot) -> Expression:
+        return Expression(type_, lambda at: self.read_slot(slot, type_.element, _linear(at, type_.shape)))
+
+    def materialise(self, value: tp.Value, slot: Slot | None = None) -> None:
+        """Writes a tile to memory, so that any invocation may read any element."""
+        if value in self.slots:
+            return
+        expression, shape, fmt = self.tiles[value], value.shape, value.element
+        slot = slot or self.allocate(fmt, value.type.size)
+        self.parallel(value.type.size, lambda e: self.write_slot(slot, fmt, e, expression.at(self.split(e, shape))))
+        self.bind_slot(value, slot)
+
+    def bind_slot(self, value: tp.Value, slot: Slot) -> None:
+        self.slots[value] = slot
+        self.tiles[value] = self.stored(value.type, slot)
+
+    def at(self, value: tp.Value, coordinates: Coordinates) -> Value:
+        """An operand's code at coordinates of a result: scalars and extents of 1 stretch."""
+        if value.shape == ():
+            return self.code_of_scalar(value)
+        zero = self.b.u32(0)
+        own = tuple(zero if n == 1 else c for n, c in zip(value.shape, coordinates, strict=True))
+        return self.tiles[value].at(own)
+
+    # ---- operations ------------------------------------------------------------------------------------------
+
+    def op(self, op: tp.Op) -> None:
+        super().op(op)
+        for value in self.uses.dies.get(op, ()):  # its memory may serve the next tile: a barrier has passed
+            slot = self.slots.get(value)
+            if slot is not None and not any(slot is kept for kept in self.kept):
+                self.free.append(slot)
+
+    def define(self, value: tp.Value, at: Callable[[Coordinates], Value], lazy: bool = True) -> None:
+        """Binds a tile to an expression; keeps it lazy only for one pointwise reader of the same shape, next to it."""
+        self.tiles[value] = Expression(value.type, at)
+        self.slots.pop(value, None)
+        if not (lazy and self.uses.is_inline(value)):
+            self.materialise(value)
+
+    def tile_op(self, op: tp.Op) -> None:
+        b = self.b
+        match op:
+            case tp.Map(result=result, instruction=key, args=args):
+                self.define(result, lambda at: self.instruction(key, *(self.at(a, at) for a in args)))
+            case tp.Broadcast(result=result, value=value):
+                self.define(result, lambda at: self.at(value, at))
+            case tp.Iota(result=result, axis=axis):
+                self.define(result, lambda at: at[axis])
+            case tp.Load(result=result):
+                written = {self.alias(t) for t in self.program.written()}
+                self.define(result, lambda at: self.load_at(op, at), lazy=self.alias(op.tensor) not in written)
+            case tp.Store():
+                self.store(op)
+            case tp.Contract():
+                shared_contract.emit(self, op)
+            case tp.Reduce():
+                self.reduce(op)
+            case tp.ArgMax():
+                self.argmax(op)
+            case tp.Scan():
+                self.scan(op)
+            case tp.Transpose(result=result, value=value):
+                self.define(result, lambda at: self.tiles[value].at((at[1], at[0])))
+            case tp.Reshape(result=result, value=value):
+                self.define(result, lambda at: self.tiles[value].at(self.split(_linear(at, result.shape), value.shape)))
+            case tp.Extract():
+                self.define(op.result, lambda at: self.extract(op, at))
+            case tp.Insert():
+                self.define(op.result, lambda at: self.insert(op, at))
+            case tp.Gather(result=result, table=table, index=index):
+                size = table.type.size
+
+                def gather(at: Coordinates) -> Value:
+                    i = b.convert(self.at(index, at), "u32")
+                    found = self.tiles[table].at(self.split(b.select(i < size, i, b.u32(0)), table.shape))
+                    return b.select(i < size, found, self.zero_of(table.element))
+
+                self.define(result, gather)
+            case _:
+                raise NotImplementedError(type(op).__name__)
+
+    def zero_of(self, fmt: Format) -> Value:
+        return self.b.false() if fmt.bits == 1 else self.b.const_bits(0, kind_of(fmt))
+
+    def slice_coordinates(
+        self, starts: tuple[tp.Value, ...], sizes: tuple[int | None, ...], at: Coordinates
+    ) -> list[Value]:
+        """Tensor coordinates (index kind) of a slice's local coordinates."""
+        local = iter(at)
+        out = []
+        for start, size in zip(starts, sizes, strict=True):
+            base = self.env[start]
+            out.append(base if size is None else base + self.as_index(next(local)))
+        return out
+
+    def load_at(self, op: tp.Load, at: Coordinates) -> Value:
+        return self.read(op, self.slice_coordinates(op.starts, op.sizes, at))
+
+    def store(self, op: tp.Store) -> None:
+        shape = tuple(s for s in op.sizes if s is not None)
+        tensor_format = self.program.tensor(op.tensor).element
+        assert op.value.element == tensor_format, op
+
+        def element(e: Value) -> None:
+            at = self.split(e, shape)
+            self.write(op, self.slice_coordinates(op.starts, op.sizes, at), self.at(op.value, at))
+
+        self.parallel(math.prod(shape), element)
+
+    def extract(self, op: tp.Extract, at: Coordinates) -> Value:
+        return self.tile_element(op, op.value, self.slice_coordinates(op.starts, op.sizes, at))
+
+    def tile_element(self, op: tp.Op, tile: tp.Value, coordinates: list[Value]) -> Value:
+        """One element of a tile at index-kind coordinates; code 0 outside, unless proved inside."""
+        b = self.b
+        inside: Value | None = None
+        for coordinate, extent, proved in zip(coordinates, tile.shape, self.facts.inside[op], strict=True):
+            if not proved:
+                test = coordinate < b.const(extent, coordinate.kind)
+                inside = test if inside is None else inside & test
+        own = tuple(self.as_u32(c) for c in coordinates)
+        if inside is None:
+            return self.tiles[tile].at(own)
+        own = tuple(b.select(inside, c, b.u32(0)) for c in own)
+        return b.select(inside, self.tiles[tile].at(own), self.zero_of(tile.element))
+
+    def insert(self, op: tp.Insert, at: Coordinates) -> Value:
+        b = self.b
+        inside = b.true()
+        local: list[Value] = []
+        for coordinate, start, size in zip(at, op.starts, op.sizes, strict=True):
+            offset = self.as_index(coordinate) - self.env[start]
+            inside = inside & (offset < b.const(size or 1, offset.kind))
+            if size is not None:
+                local.append(self.as_u32(offset))
+        clamped = tuple(b.select(inside, c, b.u32(0)) for c in local)
+        return b.select(inside, self.at(op.value, clamped), self.tiles[op.into].at(at))
+
+    # ---- reductions (phobos-language.md D.6) -----------------------------------------------------------------
+
+    def combine(self, key: str, fmt: Format, x: Value, y: Value) -> Value:
+        return self.instruction(f"max.sel.{fmt.name}" if key == "max" else key, x, y)
+
+    def reduce(self, op: tp.Reduce) -> None:
+        b, fmt = self.b, op.value.element
+        rows, columns = op.value.shape
+        lanes = op.lanes or 1
+        self.materialise(op.value)
+        partial = self.allocate(fmt, rows * lanes)
+
+        def strided(e: Value) -> None:
+            row, lane = e // lanes, e % lanes
+            total = b.variable(kind_of(fmt), b.const_bits(op.identity, kind_of(fmt)))
+
+            def step(j: Value) -> None:
+                column = lane + j * lanes
+                before = total.load()
+                if columns % lanes == 0:
+                    total.store(self.combine(op.combine, fmt, before, self.tiles[op.value].at((row, column))))
+                    return
+                inside = column < columns
+                item = self.tiles[op.value].at((row, b.select(inside, column, b.u32(0))))
+                total.store(b.select(inside, self.combine(op.combine, fmt, before, item), before))
+
+            self.serial(-(-columns // lanes), step)
+            self.write_slot(partial, fmt, e, total.load())
+
+        self.parallel(rows * lanes, strided)
+
+        def fold(row: Value) -> Value:
+            parts = [self.read_slot(partial, fmt, row * lanes + i) for i in range(lanes)]
+            while len(parts) > 1:  # p[i] = op(p[i], p[i ^ m]) for m = L/2 .. 1: only the lower halves reach p[0]
+                half = len(parts) // 2
+                parts = [self.combine(op.combine, fmt, parts[i], parts[i + half]) for i in range(half)]
+            return parts[0]
+
+        self.define(op.result, lambda at: fold(at[0]), lazy=False)
+        self.free.append(partial)
+
+    def argmax(self, op: tp.ArgMax) -> None:
+        b, fmt = self.b, op.value.element
+        self.materialise(op.value)
+        source = self.tiles[op.value]
+
+        def row(at: Coordinates) -> Value:
+            best = b.variable(kind_of(fmt), source.at((at[0], b.u32(0))))
+            where = b.variable("u32", 0)
+
+            def step(j: Value) -> None:
+                item, before = source.at((at[0], j)), best.load()
+                larger = self.instruction(f"setp.gt.{fmt.name}", item, before)
+                best.store(b.select(larger, item, before))
+                where.store(b.select(larger, j, where.load()))
+
+            self.serial(op.value.shape[1], step)
+            return where.load()
+
+        self.define(op.result, row, lazy=False)
+
+    def scan(self, op: tp.Scan) -> None:
+        b, fmt = self.b, op.value.element
+        rows, columns = op.value.shape
+        self.materialise(op.value)
+        slot = self.allocate(fmt, op.result.type.size)
+
+        def column(c: Value) -> None:
+            total = b.variable(kind_of(fmt), b.const_bits(0, kind_of(fmt)))
+
+            def step(r: Value) -> None:
+                following = self.combine(op.combine, fmt, total.load(), self.tiles[op.value].at((r, c)))
+                total.store(following)
+                self.write_slot(slot, fmt, r * columns + c, following)
+
+            self.serial(rows, step)
+
+        self.parallel(columns, column)
+        self.bind_slot(op.result, slot)
+
+    # ---- carried tiles ---------------------------------------------------------------------------------------
+
+    def tile_slot(self, value: tp.Value) -> Carried:
+        return TileSlot(self, value.type)
+
+    def resume(self, slots: list[Carried]) -> None:
+        """Where this dispatch continues a split loop, carried tiles come back from the scratch buffer."""
+        b = self.b
+        self.saved = [self._save_area(slot) for slot in slots]
+        with b.if_((b.push(STAGE) & STAGE_FIRST).eq(0)):
+            for slot, area in zip(slots, self.saved, strict=True):
+                self._copy(slot, area, to_area=False)
+
+    def suspend(self, slots: list[Carried]) -> None:
+        b = self.b
+        with b.if_((b.push(STAGE) & STAGE_LAST).eq(0)):
+            for slot, area in zip(slots, self.saved, strict=True):
+                self._copy(slot, area, to_area=True)
+
+    def _save_area(self, slot: Carried) -> Slot:
+        left, self.shared_left, free, self.free = self.shared_left, -1, self.free, []
+        if isinstance(slot, TileSlot):
+            area = self.allocate(slot.type.element, slot.type.size)
+        else:
+            area = self.allocate(isa.lookup("add.s64").result, 1)  # any scalar fits 64 bits
+        self.shared_left, self.free = left, free
+        return area
+
+    def _copy(self, slot: Carried, area: Slot, to_area: bool) -> None:
+        if isinstance(slot, TileSlot):
+            fmt = slot.type.element
+            source, target = (slot.slot, area) if to_area else (area, slot.slot)
+            self.parallel(slot.type.size, lambda e: self.write_slot(target, fmt, e, self.read_slot(source, fmt, e)))
+            return
+        variable, at = slot.variable, area.offset  # type: ignore[attr-defined]
+        if to_area:
+            value = variable.load()
+            wide = self.b.select(value, self.b.u32(1), self.b.u32(0)) if value.kind == "bool" else value
+            area.array.store(at, self.b.convert(wide, "u64"))
+        else:
+            wide = area.array.load(at)
+            kind = variable.kind
+            variable.store(wide.ne(0) if kind == "bool" else self.b.convert(wide, kind))
+
+    def inherits(self, value: tp.Value) -> Slot | None:
+        """The memory of the carried tile that `value` replaces, where it may be overwritten in place."""
+        argument = self.uses.in_place(value)
+        return None if argument is None else self.slots.get(argument)
+
+    # ---- the whole shader ------------------------------------------------------------------------------------
+
+    def emit(self) -> Shader:
+        split = self.job.split
+        if split is None:
+            self.block(self.program.body)
+        else:
+            self._staged(split)
+        b = self.b
+        words = self.scratch_end + self.scratch_end % 2
+        b.late_constant(self.late_scratch, words)
+        return Shader(
+            code=b.module(),
+            bindings=tuple(self.bindings),
+            parameters=tuple(self.offsets),
+            push_words=self.push_words,
+            units=1,
+            units_per_group=1,
+            subgroup_size=self.target.subgroup_size if self.scope == "subgroup" else None,
+            scratch_words=words,
+            trips=self.counter.root,
+            description=f"workgroups of {self.local_size}, tiles in memory, {self.scope} barriers",
+        )
+
+    def _staged(self, split: tp.For) -> None:
+        """A split loop: what comes before it stores only in the first dispatch, what follows runs in the last."""
+        at = self.program.body.ops.index(split)
+        stage = self.b.push(STAGE)
+        for op in self.program.body.ops[:at]:
+            if isinstance(op, tp.Store):
+                with self.b.if_((stage & STAGE_FIRST).ne(0)):
+                    self.op(op)
+            else:
+                self.op(op)
+        self.op(split)
+        with self.b.if_((stage & STAGE_LAST).ne(0)):
+            for op in self.program.body.ops[at + 1 :]:
+                self.op(op)
+
+
+class TileSlot(Carried):
+    """A carried tile: one stretch of memory that the loop overwrites."""
+
+    def __init__(self, emitter: SharedEmitter, type_: tp.TileType) -> None:
+        self.emitter, self.type = emitter, type_
+        self.slot = emitter.allocate(type_.element, type_.size)
+        emitter.kept.append(self.slot)
+
+    def prepare(self, value: tp.Value) -> Callable[[], None]:
+        e = self.emitter
+        if e.slots.get(value) is self.slot:
+            return lambda: None
+        e.materialise(value)
+        source = e.slots[value]
+
+        def commit() -> None:
+            fmt = self.type.element
+            e.parallel(self.type.size, lambda i: e.write_slot(self.slot, fmt, i, e.read_slot(source, fmt, i)))
+
+        return commit
+
+    def set(self, value: tp.Value) -> None:
+        self.prepare(value)()
+
+    def enter(self, argument: tp.Value) -> None:
+        self.emitter.bind_slot(argument, self.slot)
+
+
+def _linear(at: Coordinates, shape: tuple[int, ...]) -> Value:
+    index = at[0]
+    for coordinate, extent in zip(at[1:], shape[1:], strict=True):
+        index = index * extent + coordinate
+    return index

@@ -1,0 +1,86 @@
+"""Who reads each tile of a program: which expressions may stay lazy, what may be overwritten, when memory is free."""
+
+from __future__ import annotations
+
+from ..tile import program as tp
+
+POINTWISE = (tp.Map, tp.Broadcast, tp.Store)
+
+
+class Uses:
+    """Readers, homes and last uses of every value.
+
+    dies: operation -> values that nobody reads after it (in the block that defines them).
+    """
+
+    def __init__(self, body: tp.Block) -> None:
+        self.readers: dict[tp.Value, list[tp.Op]] = {}
+        self.home: dict[tp.Op, tp.Block] = {}
+        self.defined_in: dict[tp.Value, tp.Block] = {}
+        self.yielded: dict[tp.Value, tuple[tp.Block, int]] = {}
+        self.dies: dict[tp.Op, list[tp.Value]] = {}
+        self._visit(body)
+        self._find_last_uses(body)
+
+    def _visit(self, block: tp.Block) -> None:
+        for op in block.ops:
+            self.home[op] = block
+            for value in op.results:
+                self.defined_in[value] = block
+            for value in op.operands:
+                self.readers.setdefault(value, []).append(op)
+            for inner in op.blocks:
+                self._visit(inner)
+        for position, value in enumerate(block.yields):
+            self.yielded[value] = (block, position)
+
+    def is_inline(self, value: tp.Value) -> bool:
+        """One pointwise reader of the same shape in the same block, and no yield."""
+        readers = self.readers.get(value, [])
+        if len(readers) != 1 or value in self.yielded:
+            return False
+        reader = readers[0]
+        if not isinstance(reader, POINTWISE) or self.home[reader] is not self.defined_in.get(value):
+            return False
+        if isinstance(reader, tp.Store):
+            return tuple(s for s in reader.sizes if s is not None) == value.shape
+        return reader.results[0].shape == value.shape
+
+    def in_place(self, value: tp.Value) -> tp.Value | None:
+        """The carried argument that `value` replaces, where the operation that makes `value` is its only reader."""
+        if value not in self.yielded or self.readers.get(value):
+            return None
+        block, position = self.yielded[value]
+        offset = len(block.arguments) - len(block.yields)
+        if offset < 0 or not block.arguments:
+            return None
+        argument = block.arguments[position + offset]
+        return argument if len(self.readers.get(argument, [])) == 1 else None
+
+    def _find_last_uses(self, block: tp.Block) -> None:
+        defined = {value for op in block.ops for value in op.results}
+        position = {op: i for i, op in enumerate(block.ops)}
+        last: dict[tp.Value, int] = {}
+        for i in reversed(range(len(block.ops))):
+            op = block.ops[i]
+            until = i
+            for result in op.results:  # a lazy result is evaluated where its reader stands
+                if self.is_inline(result):
+                    until = max(until, last.get(result, position[self.readers[result][0]]))
+            for value in _reads(op):
+                last[value] = max(last.get(value, -1), until)
+            for inner in op.blocks:
+                self._find_last_uses(inner)
+        for value, i in last.items():
+            if value in defined and value not in self.yielded and value.shape != ():
+                self.dies.setdefault(block.ops[i], []).append(value)
+
+
+def _reads(op: tp.Op) -> set[tp.Value]:
+    """Values an operation reads, those of its nested blocks included."""
+    found = set(op.operands)
+    for block in op.blocks:
+        found.update(block.yields)
+        for inner in block.ops:
+            found |= _reads(inner)
+    return found
