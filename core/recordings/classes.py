@@ -18,7 +18,18 @@ import numpy as np
 
 from ..formats import BF16, F16, F32, Format
 
-MATRIX_CLASSES = ("raw", "finite", "near_one", "subnormal", "zeros_huge", "cancellation", "sparse", "infinities", "huge", "tiny")
+MATRIX_CLASSES = (
+    "raw",
+    "finite",
+    "near_one",
+    "subnormal",
+    "zeros_huge",
+    "cancellation",
+    "sparse",
+    "infinities",
+    "huge",
+    "tiny",
+)
 
 DTYPES = {1: np.bool_, 8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}
 
@@ -95,7 +106,9 @@ def draw(stream: Stream, fmt: Format, name: str, shape: tuple[int, ...]) -> np.n
     if name == "subnormal":
         return build(stream, fmt, np.full(shape, low - 1))
     if name == "sparse":
-        return np.where(stream.below(8, shape) < 7, signed_zero(stream, fmt, shape), draw(stream, fmt, "near_one", shape))
+        return np.where(
+            stream.below(8, shape) < 7, signed_zero(stream, fmt, shape), draw(stream, fmt, "near_one", shape)
+        )
     if name == "infinities":
         return with_specials(stream, fmt, draw(stream, fmt, "finite", shape), 8)
     if name == "huge":
@@ -114,7 +127,9 @@ def with_specials(stream: Stream, fmt: Format, values: np.ndarray, one_in: int) 
     quiet = np.uint64(1 << (fmt.fraction_bits + fmt.ignored_bits - 1))
     bits = stream.bits(values.shape)
     sign = (bits & np.uint64(1)) << np.uint64(fmt.bits - 1)
-    payload = np.where(bits & np.uint64(14) == 0, quiet | (bits >> np.uint64(70 - fmt.bits if fmt.bits > 8 else 60)) % quiet, 0)
+    payload = np.where(
+        bits & np.uint64(14) == 0, quiet | (bits >> np.uint64(70 - fmt.bits if fmt.bits > 8 else 60)) % quiet, 0
+    )
     value = codes(sign | np.uint64(fmt.infinity) | payload.astype(np.uint64), fmt)
     return np.where(stream.chance(one_in, values.shape), value, values)
 
@@ -171,7 +186,9 @@ def _integer_tiles(stream: Stream, formats: tuple[Format, ...], shapes: tuple[tu
     ends = np.array([0, 1, 127, 128, 255, 255, 128, 127], np.uint8)
     for operand, s in ((a, shapes[0]), (b, shapes[1])):
         operand[extreme] = ends[stream.below(8, s)][extreme]
-    near = np.where(stream.chance(2, shapes[2]), np.int64(0x7FFFFFFF), np.int64(0x80000000)) + stream.between(-70000, 70000, shapes[2])
+    near = np.where(stream.chance(2, shapes[2]), np.int64(0x7FFFFFFF), np.int64(0x80000000)) + stream.between(
+        -70000, 70000, shapes[2]
+    )
     c[extreme] = codes(near & 0xFFFFFFFF, formats[2])[extreme]
     return a, b, c
 
@@ -184,7 +201,11 @@ def _windowed(stream, formats, result, shapes):  # type: ignore[no-untyped-def]
     for index, (fmt, s) in enumerate(zip(formats[:2], shapes[:2], strict=True)):
         centre = stream.between(fmt.emin, fmt.bias - 1, (count, 1, 1))
         # the second factor brings the product back into the result's range where it can
-        centre = centre if index == 0 else np.clip(stream.between(-40, 40, (count, 1, 1)) - centres[0], fmt.emin, fmt.bias - 1)
+        centre = (
+            centre
+            if index == 0
+            else np.clip(stream.between(-40, 40, (count, 1, 1)) - centres[0], fmt.emin, fmt.bias - 1)
+        )
         centres.append(centre)
         out[index][1::2] = build(stream, fmt, centre + stream.between(-7, 7, s))[1::2]
     out[2][1::2] = build(stream, formats[2], centres[0] + centres[1] + stream.between(-14, 14, shapes[2]))[1::2]
@@ -248,8 +269,15 @@ def _tiny(stream, formats, result, shapes):  # type: ignore[no-untyped-def]
     """Products around the lowest exponents that the result can hold (the floor of rule R4), or the lowest there are."""
     bottom = result.emin - result.fraction_bits
     half = max((bottom - 4) // 2, formats[0].emin - 1)
-    out = [build(stream, fmt, np.maximum(half + stream.between(-4, 6, s), fmt.emin - 1)) for fmt, s in zip(formats[:2], shapes[:2], strict=True)]
-    c = np.where(stream.chance(2, shapes[2]), draw(stream, formats[2], "subnormal", shapes[2]), draw(stream, formats[2], "tiny", shapes[2]))
+    out = [
+        build(stream, fmt, np.maximum(half + stream.between(-4, 6, s), fmt.emin - 1))
+        for fmt, s in zip(formats[:2], shapes[:2], strict=True)
+    ]
+    c = np.where(
+        stream.chance(2, shapes[2]),
+        draw(stream, formats[2], "subnormal", shapes[2]),
+        draw(stream, formats[2], "tiny", shapes[2]),
+    )
     return out[0], out[1], np.where(stream.chance(4, shapes[2]), signed_zero(stream, formats[2], shapes[2]), c)
 
 
@@ -293,7 +321,9 @@ def _scalar_class(stream: Stream, formats: tuple[Format, ...], name: str, count:
     if name == "specials":
         return _special_tuples(stream, formats)
     if not fmt.is_float:
-        return [_integers(stream, f, name if i == 0 or name != "shifts" else "counts", shape) for i, f in enumerate(formats)]
+        return [
+            _integers(stream, f, name if i == 0 or name != "shifts" else "counts", shape) for i, f in enumerate(formats)
+        ]
     if name == "arguments":
         return [build(stream, fmt, stream.between(-30, 7, shape))]
     if name == "integers":
@@ -302,7 +332,10 @@ def _scalar_class(stream: Stream, formats: tuple[Format, ...], name: str, count:
         return [_ties(stream, fmt, shape)]
     if name == "zeros_huge":
         zero = stream.below(len(formats), shape)
-        return [np.where(zero == i, signed_zero(stream, f, shape), draw(stream, f, "huge", shape)) for i, f in enumerate(formats)]
+        return [
+            np.where(zero == i, signed_zero(stream, f, shape), draw(stream, f, "huge", shape))
+            for i, f in enumerate(formats)
+        ]
     if name == "finite" and len(formats) > 1:
         first = stream.between(fmt.emin - 1, fmt.bias, shape)
         span = fmt.fraction_bits + 3

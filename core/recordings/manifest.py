@@ -23,7 +23,13 @@ from ..errors import RecordingError
 FORMAT = "phobos-sim recording"
 VERSION = 1
 _SCHEMA = Path(__file__).with_name("schema.json")
-_TYPES: dict[str, type | tuple[type, ...]] = {"object": dict, "array": list, "string": str, "integer": int, "boolean": bool}
+_TYPES: dict[str, type | tuple[type, ...]] = {
+    "object": dict,
+    "array": list,
+    "string": str,
+    "integer": int,
+    "boolean": bool,
+}
 
 
 @dataclass(frozen=True)
@@ -71,8 +77,12 @@ class Manifest:
 def to_json(manifest: Manifest) -> str:
     """The manifest's text, sealed."""
     document: dict[str, Any] = {"format": FORMAT, "version": VERSION, **asdict(manifest)}
-    document["arrays"] = {name: {"dtype": dtype, "shape": list(shape)} for name, (dtype, shape) in manifest.arrays.items()}
-    document["rows"] = [{key: value for key, value in row.items() if value or key == "classes"} for row in document["rows"]]
+    document["arrays"] = {
+        name: {"dtype": dtype, "shape": list(shape)} for name, (dtype, shape) in manifest.arrays.items()
+    }
+    document["rows"] = [
+        {key: value for key, value in row.items() if value or key == "classes"} for row in document["rows"]
+    ]
     document["seal"] = seal(document)
     return json.dumps(document, indent=1) + "\n"
 
@@ -90,9 +100,11 @@ def read(path: Path) -> Manifest:
     except (OSError, ValueError) as fault:
         raise RecordingError(f"{path}: not a readable JSON manifest ({fault}); fetch or record the set again") from None
     if not isinstance(document, dict) or document.get("format") != FORMAT:
-        raise RecordingError(f"{path}: not a manifest: expected \"format\": \"{FORMAT}\"; see docs/recordings.md")
+        raise RecordingError(f'{path}: not a manifest: expected "format": "{FORMAT}"; see docs/recordings.md')
     if document.get("version") != VERSION:
-        raise RecordingError(f"{path}: version {document.get('version')!r}, this program reads {VERSION}; update phobos-sim")
+        raise RecordingError(
+            f"{path}: version {document.get('version')!r}, this program reads {VERSION}; update phobos-sim"
+        )
     validate(document, schema(), str(path))
     if document["seal"] != seal(document):
         raise RecordingError(f"{path}: the manifest was changed after it was written (its seal does not match); "

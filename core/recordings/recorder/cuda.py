@@ -56,7 +56,9 @@ class CudaRecorder:
         packed_c = fragments.c.pack(c)
         buffers = [self.card.upload(words) for words in (fragments.a.pack(a), fragments.b.pack(b), packed_c, ~packed_c)]
         count = 32 * len(a)
-        function.launch((-(-count // _BLOCK), 1), _BLOCK, ctypes.c_uint32(count), *(buffer.address for buffer in buffers))
+        function.launch(
+            (-(-count // _BLOCK), 1), _BLOCK, ctypes.c_uint32(count), *(buffer.address for buffer in buffers)
+        )
         words = buffers[3].download(packed_c)
         self._release(function, *buffers)
         return fragments.c.unpack(words, c.shape[1:])
@@ -70,9 +72,17 @@ class CudaRecorder:
         mts, kts, nts = a.shape[0] // shape.m, a.shape[1] // shape.k, b.shape[1] // shape.n
         packed_c = fragments.c.pack(tiled(c, shape.m, shape.n))
         order = np.array(job.k_order, np.uint32)
-        words = (fragments.a.pack(tiled(a, shape.m, shape.k)), fragments.b.pack(tiled(b, shape.k, shape.n)), packed_c, ~packed_c, order)
+        words = (
+            fragments.a.pack(tiled(a, shape.m, shape.k)),
+            fragments.b.pack(tiled(b, shape.k, shape.n)),
+            packed_c,
+            ~packed_c,
+            order,
+        )
         buffers = [self.card.upload(array) for array in words]
-        function.launch((nts, mts), 32, ctypes.c_uint32(kts), ctypes.c_uint32(nts), *(buffer.address for buffer in buffers))
+        function.launch(
+            (nts, mts), 32, ctypes.c_uint32(kts), ctypes.c_uint32(nts), *(buffer.address for buffer in buffers)
+        )
         result = fragments.c.unpack(buffers[3].download(packed_c), (shape.m, shape.n))
         self._release(function, *buffers)
         return untiled(result, c.shape)
@@ -92,4 +102,6 @@ def tiled(matrix: np.ndarray, rows: int, columns: int) -> np.ndarray:
 def untiled(tiles: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     """The inverse of `tiled`."""
     rows, columns = tiles.shape[1:]
-    return np.ascontiguousarray(tiles.reshape(shape[0] // rows, shape[1] // columns, rows, columns).swapaxes(1, 2).reshape(shape))
+    return np.ascontiguousarray(
+        tiles.reshape(shape[0] // rows, shape[1] // columns, rows, columns).swapaxes(1, 2).reshape(shape)
+    )

@@ -148,7 +148,9 @@ class Buffer:
     def download(self, like: np.ndarray) -> np.ndarray:
         """Contents as an array of this shape and dtype."""
         host = np.empty_like(like, order="C")
-        self._card.driver.call("cuMemcpyDtoH_v2", ctypes.c_void_p(host.ctypes.data), self.address, ctypes.c_size_t(host.nbytes))
+        self._card.driver.call(
+            "cuMemcpyDtoH_v2", ctypes.c_void_p(host.ctypes.data), self.address, ctypes.c_size_t(host.nbytes)
+        )
         return host
 
     def free(self) -> None:

@@ -123,7 +123,9 @@ def _header(capability: int, name: str, parameters: str, fragments: Layout) -> l
 def tile_kernel(name: str, row: Instruction, capability: int) -> str:
     """Module text of `name(n, a, b, c, d)`: warp i executes the instruction on packed tile i."""
     fragments = layout(row)
-    lines = _header(capability, name, ".param .u32 n, .param .u64 a, .param .u64 b, .param .u64 c, .param .u64 d", fragments)
+    lines = _header(
+        capability, name, ".param .u32 n, .param .u64 a, .param .u64 b, .param .u64 c, .param .u64 d", fragments
+    )
     lines += ["mov.u32 %i, %ctaid.x;", "mov.u32 %n, %ntid.x;", "mov.u32 %s, %tid.x;", "mad.lo.u32 %i, %i, %n, %s;",
               "ld.param.u32 %n, [n];", "setp.ge.u32 %done, %i, %n;", "@%done ret;"]  # fmt: skip
     for letter, fragment in (("a", fragments.a), ("b", fragments.b), ("c", fragments.c), ("d", fragments.c)):

@@ -29,9 +29,9 @@ from .scalar_ptx import Body, body_for
 class Sizes:
     """How much is recorded: results per scalar class, tiles per matrix class (integer rows need fewer), largest GEMM."""
 
-    scalar: int = 512
+    scalar: int = 768
     integer: int = 192
-    tiles: int = 20
+    tiles: int = 28
     integer_tiles: int = 24
     gemm: int = 256
 
@@ -65,7 +65,9 @@ class Job:
         return np.empty(len(first[0]), DTYPES[max(8, FORMATS[self.body.result].bits)])
 
 
-def plan(capability: int, seed: int, sizes: Sizes, corners: Iterable[Corner]) -> tuple[list[Job], list[tuple[str, str]]]:
+def plan(
+    capability: int, seed: int, sizes: Sizes, corners: Iterable[Corner]
+) -> tuple[list[Job], list[tuple[str, str]]]:
     """All jobs for a card, in file order, and the rows that are left out with the reason."""
     jobs: list[Job] = []
     skipped: list[tuple[str, str]] = []
@@ -123,7 +125,9 @@ def _corner_jobs(corners: list[Corner], capability: int) -> Iterator[Job]:
         found = body_for((row.key, *row.ptx), capability)
         if found is None:
             continue
-        inputs = {f"{key}.in{i}": np.concatenate([corner.batch()[i] for corner in own]) for i in range(len(row.operands))}
+        inputs = {
+            f"{key}.in{i}": np.concatenate([corner.batch()[i] for corner in own]) for i in range(len(row.operands))
+        }
         labels = [(corner.name, i) for i, corner in enumerate(own)]
         yield Job("corners", key, row, "scalar", found[0], inputs, [("corners", len(own))], found[1], labels)
 
@@ -132,7 +136,9 @@ def _matrix_corners(row: Instruction, own: list[Corner]) -> Job:
     assert row.shape is not None
     m, n, k = row.shape.m, row.shape.n, row.shape.k
     tiles = -(-len(own) // n)
-    a, b, c = (np.zeros(s, own[0].operands[i].dtype) for i, s in enumerate(((tiles, m, k), (tiles, k, n), (tiles, m, n))))
+    a, b, c = (
+        np.zeros(s, own[0].operands[i].dtype) for i, s in enumerate(((tiles, m, k), (tiles, k, n), (tiles, m, n)))
+    )
     labels = []
     for index, corner in enumerate(own):
         tile, place = divmod(index, n)
@@ -164,7 +170,10 @@ def _gemms(capability: int, seed: int, largest: int) -> Iterator[Job]:
         assert row.shape is not None
         name = f"{key}@{m}x{n}x{k}{'-descending' if descending else ''}"
         stream = Stream(seed, "gemm", key, m, n, k)
-        a, b, c = (_gemm_operand(stream, fmt, shape) for fmt, shape in zip(_formats(row), ((m, k), (k, n), (m, n)), strict=True))
+        a, b, c = (
+            _gemm_operand(stream, fmt, shape)
+            for fmt, shape in zip(_formats(row), ((m, k), (k, n), (m, n)), strict=True)
+        )
         order = tuple(range(k // row.shape.k))
         inputs = {f"{name}.{letter}": operand for letter, operand in zip("abc", (a, b, c), strict=True)}
         yield Job("gemm", name, row, "gemm", row.ptx[0], inputs, [], k_order=order[::-1] if descending else order)

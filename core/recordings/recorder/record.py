@@ -110,7 +110,9 @@ def _run_or_resume(recorder: Recorder, job: Job, partial: Path, verify: bool) ->
 
 
 def _fingerprint(recorder: Recorder, job: Job) -> str:
-    digest = hashlib.sha256(f"{recorder.name}|{recorder.driver_version}|{job.file}|{job.name}|{job.ptx}|{job.k_order}".encode())
+    digest = hashlib.sha256(
+        f"{recorder.name}|{recorder.driver_version}|{job.file}|{job.name}|{job.ptx}|{job.k_order}".encode()
+    )
     for name, array in job.inputs.items():
         digest.update(name.encode())
         digest.update(np.ascontiguousarray(array).tobytes())
@@ -140,7 +142,9 @@ def check_layouts(recorder: Recorder, jobs: list[Job]) -> None:
         job, expected = layout_job(row)
         found = recorder.run(job)
         if not np.array_equal(found, expected):
-            raise RecordingError(f"{row.key}: the fragment layout of this program is not the card's; please report the card")
+            raise RecordingError(
+                f"{row.key}: the fragment layout of this program is not the card's; please report the card"
+            )
 
 
 def layout_job(row: Instruction) -> tuple[Job, np.ndarray]:
@@ -151,7 +155,9 @@ def layout_job(row: Instruction) -> tuple[Job, np.ndarray]:
     low = [0 if f is not None and f.name.startswith("u") else -7 for f in row.operands]
     a, b, c = (stream.between(low[i], 7, s) for i, s in enumerate(((2, m, k), (2, k, n), (2, m, n))))
     product = a @ b + c
-    inputs = {letter: _integer_codes(values, fmt) for letter, values, fmt in zip("abc", (a, b, c), row.operands, strict=True)}
+    inputs = {
+        letter: _integer_codes(values, fmt) for letter, values, fmt in zip("abc", (a, b, c), row.operands, strict=True)
+    }
     return Job("layout", row.key, row, "matrix", row.ptx[0], inputs, []), _integer_codes(product, row.result)
 
 

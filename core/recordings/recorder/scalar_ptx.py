@@ -57,7 +57,9 @@ def bodies() -> dict[str, tuple[Body, ...]]:
     """Operation -> its bodies, the preferred one for newer chips last."""
     table: dict[str, list[Body]] = {}
 
-    def add(key: str, operands: str, result: str, *lines: str, since: int = 70, patch: tuple[int, int] | None = None) -> None:
+    def add(
+        key: str, operands: str, result: str, *lines: str, since: int = 70, patch: tuple[int, int] | None = None
+    ) -> None:
         table.setdefault(key, []).append(Body(tuple(operands.split()), result, lines, since, patch))
 
     def plain(key: str, operands: str, result: str, since: int = 70) -> None:
@@ -85,7 +87,15 @@ def _single(add, plain) -> None:  # type: ignore[no-untyped-def]
         plain(f"fma.rn{ftz}.f32", "f32 f32 f32", "f32")
         for operation in ("min", "max"):
             plain(f"{operation}{ftz}.f32", "f32 f32", "f32")
-        for operation in ("ex2.approx", "lg2.approx", "rcp.approx", "rsqrt.approx", "sqrt.approx", "sin.approx", "cos.approx"):
+        for operation in (
+            "ex2.approx",
+            "lg2.approx",
+            "rcp.approx",
+            "rsqrt.approx",
+            "sqrt.approx",
+            "sin.approx",
+            "cos.approx",
+        ):
             plain(f"{operation}{ftz}.f32", "f32", "f32")
         plain(f"div.full{ftz}.f32", "f32 f32", "f32")
     plain("mul.rz.f32", "f32 f32", "f32")
@@ -173,7 +183,13 @@ def _compare_select(add, plain) -> None:  # type: ignore[no-untyped-def]
                "s8": ("setp.gt.s32", "b32"), "u8": ("setp.gt.u32", "b32"), "s32": ("setp.gt.s32", "b32"),
                "s64": ("setp.gt.s64", "b64")}  # fmt: skip
     for fmt, (compare, width) in greater.items():
-        add(f"max.sel.{fmt}", f"{fmt} {fmt}", fmt, f"{compare} %q0, {{a}}, {{b}};", f"selp.{width} {{d}}, {{a}}, {{b}}, %q0;")
+        add(
+            f"max.sel.{fmt}",
+            f"{fmt} {fmt}",
+            fmt,
+            f"{compare} %q0, {{a}}, {{b}};",
+            f"selp.{width} {{d}}, {{a}}, {{b}}, %q0;",
+        )
     add("max.sel.bf16", "bf16 bf16", "bf16", *widen, "setp.gt.f32 %q0, %t0, %t1;", "selp.b16 {d}, {a}, {b}, %q0;")
     add("selp", "pred f32 f32", "f32", "setp.ne.u32 %q0, {a}, 0;", "selp.b32 {d}, {b}, {c}, %q0;")
 
@@ -205,17 +221,46 @@ def _conversions(add, plain) -> None:  # type: ignore[no-untyped-def]
 def _float_to_integer(add, fmt: str) -> None:  # type: ignore[no-untyped-def]
     # bf16 has no conversion of its own: through f32, exactly
     before, source, type_name = (_widen_bf16("%t0", "{a}"), "%t0", "f32") if fmt == "bf16" else ((), "{a}", fmt)
-    conversions = [("rzi", "s32"), ("rzi", "s64"), *((("rni", "s32"), ("rzi", "u32"), ("rzi", "s8")) if fmt == "f32" else ())]
+    conversions = [
+        ("rzi", "s32"),
+        ("rzi", "s64"),
+        *((("rni", "s32"), ("rzi", "u32"), ("rzi", "s8")) if fmt == "f32" else ()),
+    ]
     for rounding, target in conversions:
-        add(f"cvt.{rounding}.{target}.{fmt}", fmt, target, *before, f"cvt.{rounding}.{target}.{type_name} {{d}}, {source};")
+        add(
+            f"cvt.{rounding}.{target}.{fmt}",
+            fmt,
+            target,
+            *before,
+            f"cvt.{rounding}.{target}.{type_name} {{d}}, {source};",
+        )
     for target, middle in (("s8", "s16"), ("u8", "u16")):
-        add(f"cvt.low8.{target}.{fmt}", fmt, target, *before, f"cvt.rzi.{middle}.{type_name} %h0, {source};", f"cvt.u32.{middle} {{d}}, %h0;")
+        add(
+            f"cvt.low8.{target}.{fmt}",
+            fmt,
+            target,
+            *before,
+            f"cvt.rzi.{middle}.{type_name} %h0, {source};",
+            f"cvt.u32.{middle} {{d}}, %h0;",
+        )
 
 
 def _integer_to_float(add, fmt: str) -> None:  # type: ignore[no-untyped-def]
-    sources = [("s8", "s32"), ("u8", "u32"), ("s32", "s32"), ("s64", "s64"), *([("u32", "u32")] if fmt == "f32" else [])]
+    sources = [
+        ("s8", "s32"),
+        ("u8", "u32"),
+        ("s32", "s32"),
+        ("s64", "s64"),
+        *([("u32", "u32")] if fmt == "f32" else []),
+    ]
     for source, wide in sources:
-        add(f"cvt.rn.{fmt}.{source}", source, fmt, f"cvt.rn.{fmt}.{wide} {{d}}, {{a}};", since=90 if fmt == "bf16" else 70)
+        add(
+            f"cvt.rn.{fmt}.{source}",
+            source,
+            fmt,
+            f"cvt.rn.{fmt}.{wide} {{d}}, {{a}};",
+            since=90 if fmt == "bf16" else 70,
+        )
 
 
 def _between_integers(target: str, source: str) -> str:
@@ -275,7 +320,9 @@ def kernel(name: str, body: Body, capability: int) -> str:
     store = _LOAD[body.result][0].replace("s8", "u8")
     lines += ["ld.param.u64 %p, [out];", f"mul.wide.u32 %o, %i, {_bytes(body.result)};", "add.u64 %p, %p, %o;",
               f"st.global.{store} [%p], %xd;"]  # fmt: skip
-    declarations = [f".reg .b{_LOAD[fmt][1]} {registers[letter]};" for letter, fmt in zip(letters, body.operands, strict=True)]
+    declarations = [
+        f".reg .b{_LOAD[fmt][1]} {registers[letter]};" for letter, fmt in zip(letters, body.operands, strict=True)
+    ]
     declarations.append(f".reg .b{_LOAD[body.result][1]} %xd;")
     parameters = ", ".join(f".param .u64 in{index}" for index in range(3))
     return "\n".join([
