@@ -31,6 +31,8 @@ def main(folder: str) -> None:
                 values.setdefault(value, [e["enumerant"], [p["kind"] for p in e.get("parameters", [])]])
             enums[kind["kind"]] = {"bits": kind["category"] == "BitEnum", "values": values}
     used = {k for _, operands in ops.values() for k, _ in operands}
+    # kinds that only parameters of enumerants use (BuiltIn of Decoration) are wanted too
+    used |= {p for k in used & set(enums) for _, parameters in enums[k]["values"].values() for p in parameters}
     enums = {k: v for k, v in enums.items() if k in used}
     ext = {i["opname"]: i["opcode"] for i in glsl["instructions"]}
     data = {"instructions": ops, "enums": enums, "glsl": {v: k for k, v in ext.items()}}
