@@ -12,7 +12,9 @@ explain(...), diff(...)  why a result is what it is; two runs of a kernel side b
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
+from types import ModuleType
 
 __version__ = "0.1.0"
 
@@ -20,7 +22,6 @@ __version__ = "0.1.0"
 _HOME: dict[str, str | None] = {
     "load": ".lang.load",
     "use": ".choose",
-    "launch": ".launch",
     "Kernel": ".lang.kernel",
     "Launch": ".launch",
     "execute": ".execute",
@@ -54,3 +55,14 @@ def __getattr__(name: str) -> object:
 
 def __dir__() -> list[str]:
     return sorted([*globals(), *_HOME])
+
+
+class _Package(ModuleType):
+    """This module's type. Importing a submodule binds its name in the package; a public function of that name stays."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if not (isinstance(value, ModuleType) and _HOME.get(name)):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package

@@ -8,7 +8,8 @@ goes wrong, no argument has been written.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -114,7 +115,7 @@ def launch(
     for name, codes in outputs.items():
         bound.tensors[name][...] = codes
         digests[name] = hashlib.sha256(np.ascontiguousarray(codes).astype(codes.dtype.newbyteorder("<"), copy=False)).hexdigest()
-    return Launch(
+    result = Launch(
         kernel=program.name,
         device=choose.REFERENCE if chosen is None else f"vulkan:{chosen.name}",
         form=used_form,
@@ -126,6 +127,23 @@ def launch(
         sha256=digests,
         notes=[*notes, *(note.message for note in program.notes)],
     )
+    for log_of in _observers:
+        log_of.append(result)
+    return result
+
+
+_observers: list[list[Launch]] = []
+
+
+@contextmanager
+def observed() -> Iterator[list[Launch]]:
+    """Collects the launches made within, also those of `kernel[grid](...)`, which returns None."""
+    launches: list[Launch] = []
+    _observers.append(launches)
+    try:
+        yield launches
+    finally:
+        _observers.remove(launches)
 
 
 def _on_reference(bound: Bound, arch: str, form: str | None, instructions: str | None, order: Any, progress: Any) -> dict:

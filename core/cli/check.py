@@ -6,63 +6,47 @@ for ``torch.cuda`` has nothing to wait for, and its kernels run on this package'
 """
 
 from __future__ import annotations
+import __future__
 
 import sys
+from contextlib import nullcontext
 from pathlib import Path
+from types import ModuleType
 from typing import Annotated, Any
 
 import typer
 
 from ..errors import UnavailableError, UsageError
-from .options import Device, Json, console, source_file, write_json
+from .options import Device, Json, console, describe, print_launch, source_file, write_json
 
 
 def command(
-    file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="A Python file with kernels and a function check(torch).")
-    ],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A Python file with kernels and a check(torch).")],
     device: Device = None,
     json: Json = None,
 ) -> None:
-    """Run the file's check(torch) on this machine; exit status 1 if it fails."""
-    from .. import launch
+    """Run the file's check(torch) on this machine; exit status 1 if it says no."""
+    from .. import choose
+    from ..launch import observed
 
     source_file(file)
     if file.suffix != ".py":
         raise UsageError(f"{file}: check runs a Python module's check(torch); a .ph file has none (try `run`)")
     torch = _import_torch()
-    module = _execute(file)
-    check = module.get("check")
-    if not callable(check):
-        raise UsageError(f"{file}: no function check(torch) in it")
-    with launch.use(device=device), launch.watch() as launches, _cuda_on_cpu(torch):
-        outcome = check(_Torch(torch))
+    with choose.use(device) if device else nullcontext():
+        check = _execute(file).get("check")
+        if not callable(check):
+            raise UsageError(f"{file}: no function check(torch) in it")
+        with observed() as launches, _cuda_on_cpu(torch):
+            outcome = check(_Torch(torch))
     ok, message = outcome if isinstance(outcome, tuple) else (outcome, "")
     out = console(json)
     if message:
         out.print(str(message), markup=False)
-    for item in launches:
-        out.print(f"device {item.device}, form {item.form}", markup=False)
-        for span, instruction, reason in item.paths:
-            out.print(f"  {span}: {instruction}: {reason}", markup=False)
-    write_json(
-        {
-            "file": str(file),
-            "ok": bool(ok),
-            "message": str(message),
-            "launches": [
-                {
-                    "device": item.device,
-                    "form": item.form,
-                    "seconds": item.seconds,
-                    "paths": [[str(span), instruction, reason] for span, instruction, reason in item.paths],
-                    "sha256": dict(item.sha256),
-                }
-                for item in launches
-            ],
-        },
-        json,
-    )
+    for launch in launches:
+        print_launch(out, launch)
+    data = {"file": str(file), "ok": bool(ok), "message": str(message), "launches": [describe(one) for one in launches]}
+    write_json(data, json)
     if not ok:
         raise typer.Exit(1)
 
@@ -72,7 +56,7 @@ def _import_torch() -> Any:
         import torch
     except ImportError as error:
         raise UnavailableError(
-            f"check needs torch, which is not installed ({error}); phobos-sim itself does not use it.\n"
+            f"check needs torch, which cannot be imported here ({error}); nothing else of phobos-sim uses it.\n"
             f"  {sys.executable} -m pip install torch==2.13.0   (a CPU build is enough)"
         ) from error
     return torch
@@ -80,21 +64,20 @@ def _import_torch() -> Any:
 
 def _execute(file: Path) -> dict[str, Any]:
     """Run the module's top level with `phobos.lang` bound to this package, whatever else owns that name."""
-    import __future__
+    from .. import lang
 
-    import phobos_sim.lang
-
-    shim = type(sys)("phobos")
-    shim.lang = phobos_sim.lang  # type: ignore[attr-defined]
-    sys.modules["phobos"], sys.modules["phobos.lang"] = shim, phobos_sim.lang
+    shim = ModuleType("phobos")
+    shim.lang = lang  # type: ignore[attr-defined]
+    sys.modules["phobos"], sys.modules["phobos.lang"] = shim, lang
     # annotations name free dims (tensor[f16][M, K]) and must never be evaluated, with or without the future import
     try:
         code = compile(file.read_text(), str(file), "exec", flags=__future__.annotations.compiler_flag)
     except SyntaxError as error:
         raise UsageError(f"{file}:{error.lineno}:{error.offset}: {error.msg}") from error
-    namespace: dict[str, Any] = {"__name__": file.stem, "__file__": str(file)}
-    exec(code, namespace)
-    return namespace
+    module = ModuleType(file.stem)
+    module.__file__ = str(file)
+    exec(code, module.__dict__)
+    return module.__dict__
 
 
 class _Torch:

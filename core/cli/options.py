@@ -14,6 +14,9 @@ from ..errors import UsageError
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from ..lang.kernel import Kernel as PhobosKernel
+    from ..launch import Launch
+
 Device = Annotated[
     str | None,
     typer.Option(
@@ -60,6 +63,38 @@ def source_file(path: Path) -> Path:
     if path.suffix not in (".py", ".ph"):
         raise UsageError(f"{path}: a kernel source ends in .py or .ph, this ends in {path.suffix or 'nothing'!r}")
     return path
+
+
+def describe(launch: Launch) -> dict[str, Any]:
+    """A launch as JSON."""
+    from dataclasses import asdict
+
+    return asdict(launch)
+
+
+def print_launch(out: Console, launch: Launch) -> None:
+    """What a launch did, for people."""
+    form = f", form {launch.form}" if launch.form else ""
+    out.print(f"{launch.kernel}: device {launch.device}{form}, {launch.seconds:.3g} s", markup=False)
+    for path in launch.paths:
+        out.print(f"  {path.place}: {path.instruction}: {path.reason}", markup=False)
+    for name, digest in launch.sha256.items():
+        out.print(f"  sha256 {name} {digest}", markup=False)
+
+
+def pick_kernel(file: Path, name: str | None) -> PhobosKernel:
+    """The named kernel of a source, or its only one."""
+    from ..lang.load import load
+
+    module = load(source_file(file))
+    if name is None:
+        if len(module.kernels) == 1:
+            return next(iter(module.kernels.values()))
+        listed = ", ".join(module.kernels) or "none"
+        raise UsageError(f"{file} has {len(module.kernels)} kernels ({listed}); choose one with --kernel")
+    if name not in module.kernels:
+        raise UsageError(f"{file} has no kernel {name!r}; it has: {', '.join(module.kernels) or 'none'}")
+    return module.kernels[name]
 
 
 def pairs(option: str, values: list[str] | None) -> dict[str, str]:

@@ -1,0 +1,264 @@
+"""`phobos-sim run FILE`: a kernel on generated or loaded arrays."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ..errors import UsageError
+from .options import (
+    Device,
+    Form,
+    Json,
+    Kernel,
+    Settings,
+    console,
+    describe,
+    integers,
+    pairs,
+    pick_kernel,
+    print_launch,
+    write_json,
+)
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from ..formats import Format
+    from ..tile.program import Program, TensorParam
+
+# numpy dtype of an element format, as its name in numpy or ml_dtypes
+DTYPES = {
+    "f16": "float16",
+    "f32": "float32",
+    "f64": "float64",
+    "s8": "int8",
+    "u8": "uint8",
+    "s32": "int32",
+    "s64": "int64",
+    "pred": "bool",
+}
+INTEGER_RANGE = 1000  # generated s32 and s64 lie in [-1000, 1000]; 8-bit ones take their whole range
+
+
+def command(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A kernel source, .py or .ph.")],
+    grid: Annotated[
+        str, typer.Option("--grid", metavar="X[,Y[,Z]]", help="CTAs: numbers, or formulas such as M//TILE_M,N//TILE_N.")
+    ],
+    kernel: Kernel = None,
+    dim: Annotated[
+        list[str] | None, typer.Option("--dim", metavar="NAME=N", help="Extent of a symbolic dim; may be repeated.")
+    ] = None,
+    arg: Annotated[
+        list[str] | None,
+        typer.Option("--arg", metavar="NAME=random|zeros|FILE.npy|NUMBER", help="An argument; may be repeated."),
+    ] = None,
+    settings: Settings = None,
+    seed: Annotated[int, typer.Option("--seed", help="Seed of the generated arrays.")] = 0,
+    out: Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Write each output to DIR/NAME.npy.")] = None,
+    arch: Annotated[str, typer.Option("--arch", help="Whose tensor cores.")] = "sm_86",
+    form: Form = None,
+    device: Device = None,
+    json: Json = None,
+) -> None:
+    """Run a kernel and print the sha256 of what it stored.
+
+    Arrays that no --arg names are made: random for those the kernel only reads, zeros for those it writes.
+    """
+    chosen = pick_kernel(file, kernel)
+    constants = integers("--set", settings)
+    program = chosen.program(constants)
+    given = pairs("--arg", arg)
+    unknown = [name for name in given if name not in program.parameters]
+    if unknown:
+        raise UsageError(
+            f"--arg {unknown[0]}: kernel {program.name} has the parameters {', '.join(program.parameters)}"
+        )
+    arguments = _arguments(program, given, integers("--dim", dim), seed)
+    out_console = console(json)
+    with _progress() as progress:
+        launch = chosen.launch(
+            lambda meta: tuple(formula("--grid", part, meta) for part in grid.split(",")),
+            *arguments.values(),
+            device=device,
+            arch=arch,
+            constants=constants,
+            form=form,
+            progress=progress,
+        )
+    print_launch(out_console, launch)
+    files = _save(program, arguments, out) if out is not None else {}
+    for path in files.values():
+        out_console.print(f"  wrote {path}", markup=False)
+    write_json({**describe(launch), "files": files, "seed": seed}, json)
+
+
+def formula(option: str, text: str, names: Mapping[str, int]) -> int:
+    """The value of a formula of + - * // % ( ), numbers and names: dims and constants."""
+
+    def value(node: ast.AST) -> int:
+        match node:
+            case ast.Constant(value=int(number)) if not isinstance(number, bool):
+                return number
+            case ast.Name(id=name) if name in names:
+                return names[name]
+            case ast.Name(id=name):
+                raise UsageError(f"{option} {text}: no dim or constant {name!r}; known: {', '.join(names) or 'none'}")
+            case ast.UnaryOp(op=ast.USub(), operand=operand):
+                return -value(operand)
+            case ast.BinOp(left=left, op=operator, right=right) if type(operator) in operations:
+                return operations[type(operator)](value(left), value(right))
+            case _:
+                raise UsageError(f"{option} {text}: only numbers, dims, constants and + - * // % ( ) can stand there")
+
+    try:
+        return value(ast.parse(text.strip(), mode="eval").body)
+    except SyntaxError:
+        raise UsageError(f"{option} {text}: not a formula such as M//TILE_M") from None
+    except ZeroDivisionError:
+        raise UsageError(f"{option} {text}: division by zero") from None
+
+
+operations: dict[type[ast.operator], Callable[[int, int], int]] = {
+    ast.Add: lambda a, b: a + b,
+    ast.Sub: lambda a, b: a - b,
+    ast.Mult: lambda a, b: a * b,
+    ast.FloorDiv: lambda a, b: a // b,
+    ast.Mod: lambda a, b: a % b,
+}
+
+
+def dtype_of(element: Format) -> np.dtype[Any]:
+    """The numpy (or ml_dtypes) dtype of an element format."""
+    import numpy as np
+
+    if element.name == "bf16":
+        import ml_dtypes
+
+        return np.dtype(ml_dtypes.bfloat16)
+    return np.dtype(DTYPES[element.name])
+
+
+def _arguments(program: Program, given: dict[str, str], dims: dict[str, int], seed: int) -> dict[str, Any]:
+    """Arguments in parameter order; files first, since they say the dims that generated arrays need."""
+    import numpy as np
+
+    loaded = {
+        t.name: _load(t, given[t.name])
+        for t in program.tensors
+        if given.get(t.name, "random") not in ("random", "zeros")
+    }
+    unknown = [name for name in dims if name not in program.dims]
+    if unknown:
+        raise UsageError(f"--dim {unknown[0]}: kernel {program.name} has the dims {', '.join(program.dims) or 'none'}")
+    extents = dict(dims)
+    for tensor in program.tensors:
+        if tensor.name in loaded:
+            for dim, extent in zip(tensor.dims, loaded[tensor.name].shape):
+                if isinstance(dim, str):
+                    extents.setdefault(dim, extent)
+    written = program.written()
+    arguments: dict[str, Any] = {}
+    for position, name in enumerate(program.parameters):
+        tensor = next((t for t in program.tensors if t.name == name), None)
+        if tensor is None:
+            scalar = next(s for s in program.scalars if s.name == name)
+            arguments[name] = _scalar(name, given.get(name), scalar.value.element)
+        elif name in loaded:
+            arguments[name] = loaded[name]
+        else:
+            shape = tuple(dim if isinstance(dim, int) else _extent(program, dim, extents) for dim in tensor.dims)
+            how = given.get(name, "zeros" if name in written else "random")
+            # one generator per parameter: an array does not change when another is loaded from a file
+            rng = np.random.default_rng([seed, position])
+            arguments[name] = _generate(rng, tensor.element, shape, how)
+    return arguments
+
+
+def _extent(program: Program, dim: str, extents: dict[str, int]) -> int:
+    if dim not in extents:
+        raise UsageError(f"kernel {program.name}: what is {dim}? Give --dim {dim}=N, or an array that has it")
+    if extents[dim] < 0:
+        raise UsageError(f"--dim {dim}={extents[dim]}: an extent is not negative")
+    return extents[dim]
+
+
+def _generate(rng: np.random.Generator, element: Format, shape: tuple[int, ...], how: str) -> np.ndarray:
+    import numpy as np
+
+    dtype = dtype_of(element)
+    if how == "zeros":
+        return np.zeros(shape, dtype)
+    if element.is_float:
+        return (rng.random(shape, np.float64 if element.bits == 64 else np.float32) - 0.5).astype(dtype)
+    if element.name == "pred":
+        return rng.random(shape) < 0.5
+    info = np.iinfo(dtype)
+    low, high = (info.min, info.max) if element.bits == 8 else (-INTEGER_RANGE, INTEGER_RANGE)
+    return rng.integers(low, high, shape, dtype, endpoint=True)
+
+
+def _load(tensor: TensorParam, name: str) -> np.ndarray:
+    import numpy as np
+
+    path = Path(name)
+    if path.suffix != ".npy":
+        raise UsageError(f"--arg {tensor.name}={name}: expected random, zeros or a .npy file")
+    try:
+        array: np.ndarray = np.load(path, allow_pickle=False)
+    except (OSError, ValueError) as error:
+        raise UsageError(f"--arg {tensor.name}={name}: cannot be read as an array: {error}") from None
+    if tensor.element.name == "bf16" and array.dtype == np.uint16:
+        return array.view(dtype_of(tensor.element))  # how `--out` writes bf16
+    return array
+
+
+def _scalar(name: str, text: str | None, element: Format) -> int | float | bool:
+    if text is None:
+        raise UsageError(f"what is {name}? Give --arg {name}=NUMBER ({element.name})")
+    try:
+        if element.name == "pred":
+            return {"true": True, "1": True, "false": False, "0": False}[text.lower()]
+        return float(text) if element.is_float else int(text, 0)
+    except (ValueError, KeyError):
+        raise UsageError(f"--arg {name}={text}: {text!r} is no {element.name}") from None
+
+
+def _save(program: Program, arguments: dict[str, Any], folder: Path) -> dict[str, str]:
+    """Outputs as .npy; bf16, which numpy's format does not know, as its uint16 codes."""
+    import numpy as np
+
+    files = {}
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in sorted(program.written()):
+            array = arguments[name]
+            if program.tensor(name).element.name == "bf16":
+                array = array.view(np.uint16)
+            path = folder / f"{name}.npy"
+            np.save(path, array, allow_pickle=False)
+            files[name] = str(path)
+    except OSError as error:
+        raise UsageError(f"--out {folder}: cannot write there: {error.strerror}") from error
+    return files
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[int, int], None] | None]:
+    """A progress bar on stderr where a person watches it."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("CTAs", total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
