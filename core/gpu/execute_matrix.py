@@ -118,7 +118,8 @@ def _shader(instruction: Instruction, arch: Arch, target: Target, form: str) -> 
     def trip() -> Value:
         g = group.load()
         x, y = (
-            [core.operand(e, load(g * core.width + i)) for i in range(core.width)] for load in (load_a, load_b)
+            [core.operand(e, load(g * core.width + i), side) for i in range(core.width)]
+            for side, load in enumerate((load_a, load_b))
         )
         for variable, value in zip(state, core.step(e, tuple(v.load() for v in state), x, y), strict=True):
             variable.store(value)

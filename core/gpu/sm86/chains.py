@@ -7,6 +7,7 @@ codes, decode them with `operand`, and thread an accumulator through `step`:
     acc = core.step(e, acc, [a_k ...], [b_k ...])           # `width` decoded operands of each side, ascending k
     code = core.result(e, acc)
 
+`side` of operand and operands_of_word is 0 for a and 1 for b; only IMMA and IDP.4A of mixed signedness ask for it.
 A decoded operand and a state are tuples of `Value`s of any kind; a mapping only copies and shuffles them. k of a chain is a
 multiple of `width`. The seed and the result are codes, and a chain that is cut in two (result of the first part as the
 seed of the second) gives the same bits.
@@ -17,7 +18,7 @@ verdict. Every form gives the same bits.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from ...errors import UsageError
@@ -25,7 +26,7 @@ from ...formats import F16
 from ...isa import Arch, Instruction
 from ...spirv.builder import Builder, Value
 from ..target import Target
-from . import tensor, tensor_float
+from . import chain_cores, integer_tensor, resolve, tensor, tensor_float
 
 Operand = tuple[Value, ...]
 State = tuple[Value, ...]
@@ -37,9 +38,9 @@ class Core(Protocol):
     form: str
     width: int
 
-    def operand(self, e: Builder, code: Value) -> Operand: ...
+    def operand(self, e: Builder, code: Value, side: int | None = None) -> Operand: ...
 
-    def operands_of_word(self, e: Builder, word: Value) -> list[Operand]: ...
+    def operands_of_word(self, e: Builder, word: Value, side: int | None = None) -> list[Operand]: ...
 
     def seed(self, e: Builder, code: Value) -> State: ...
 
@@ -63,22 +64,48 @@ def core(
     a_exact16, b_exact16: every value of that operand is an f16 value (an f32 that was widened from f16).
     finite: the caller knows that no operand is infinite or NaN (the addend may be). form: a candidate by name.
     """
-    chosen = form or form_of(instruction, target)
+    chosen = form or _chosen(instruction, target, a_exact16 and b_exact16)
     if chosen not in candidates(instruction):
         raise UsageError(f"{instruction.key} has no form {chosen!r}; it has {', '.join(candidates(instruction))}")
-    r = tensor.rules(instruction, arch)
-    if chosen == "float":
-        return tensor_float.HalfCore(r, finite)
-    return tensor.IntegerCore(r)
+    if instruction.family == "tensor":
+        r = tensor.rules(instruction, arch)
+        return tensor_float.HalfCore(r, finite) if chosen == "float" else tensor.IntegerCore(r)
+    if instruction.family == "integer_tensor" or instruction.function == "idp4a":
+        return integer_tensor.IntegerTensorCore(instruction)
+    make = _SCALAR.get((instruction.key, chosen))
+    return make(chosen) if make else chain_cores.ScalarCore(instruction, chosen)
+
+
+#: Cores that keep a chain's operands and accumulator decoded; any other pair goes through the row's scalar emitter.
+_SCALAR: dict[tuple[str, str], Callable[[str], Core]] = {
+    ("FFMA", "exact16"): chain_cores.SingleCore,
+    ("FFMA", "native"): chain_cores.SingleCore,
+    ("FFMA", "double"): chain_cores.SingleCore,
+    ("HFMA2", "native"): lambda _: chain_cores.HalfChainCore(),
+    ("HFMA2.BF16_V2", "double"): lambda _: chain_cores.BfloatChainCore(),
+}
+
+
+def _chosen(instruction: Instruction, target: Target, exact16: bool) -> str:
+    # FMUL and FADD in the device's arithmetic are FFMA where the product is exact, if they keep subnormals and specials.
+    if instruction.key == "FFMA" and exact16 and all(target.form_of(key) == "native" for key in ("FMUL", "FADD")):
+        return "exact16"
+    return form_of(instruction, target)
 
 
 def form_of(instruction: Instruction, target: Target) -> str:
-    """The form that a device uses: the probe's verdict, else the fastest."""
-    return target.forms.get(instruction.key) or candidates(instruction)[0]
+    """The form that a device uses: the probe's verdict; without one the fastest for HMMA, whose needs are slight."""
+    found = target.forms.get(instruction.key)
+    if found in candidates(instruction):
+        return str(found)
+    return candidates(instruction)[0] if instruction.family == "tensor" else resolve.INTEGER
 
 
 def candidates(instruction: Instruction) -> tuple[str, ...]:
-    """Names of the forms that an instruction has, fastest first, `integer` last."""
-    if instruction.operands[0] is F16:
-        return ("float", "integer")
-    return ("integer",)
+    """Names of the forms of a contraction's arithmetic, fastest first, `integer` last."""
+    if instruction.family == "tensor":
+        return ("float", "integer") if instruction.operands[0] is F16 else ("integer",)
+    if instruction.family == "integer_tensor" or instruction.function == "idp4a":
+        return ("integer",)
+    forms = resolve.candidates(instruction)
+    return ("exact16", *forms) if instruction.key == "FFMA" else forms

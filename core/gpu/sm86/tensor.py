@@ -208,11 +208,11 @@ class IntegerCore:
     def __init__(self, r: Rules) -> None:
         self.rules, self.width = r, r.width
 
-    def operand(self, e: Builder, code: Value) -> tuple[Value, ...]:
+    def operand(self, e: Builder, code: Value, side: int | None = None) -> tuple[Value, ...]:
         """Decoding is cheap beside the rest, so an operand is its code: one word to shuffle."""
         return (code,)
 
-    def operands_of_word(self, e: Builder, word: Value) -> list[tuple[Value, ...]]:
+    def operands_of_word(self, e: Builder, word: Value, side: int | None = None) -> list[tuple[Value, ...]]:
         """Elements of a 32-bit word, ascending."""
         if self.rules.operand.bits == 32:
             return [(word,)]

@@ -57,11 +57,11 @@ class HalfCore:
 
     # ---- operands ------------------------------------------------------------------------------------------------
 
-    def operand(self, e: Builder, code: Value) -> Operand:
+    def operand(self, e: Builder, code: Value, side: int | None = None) -> Operand:
         """R1: an f16 code (in the low half of the word; the high half is not read)."""
         return self._operand(e, e.extract(unpack_half(e, code), 0))
 
-    def operands_of_word(self, e: Builder, word: Value) -> list[Operand]:
+    def operands_of_word(self, e: Builder, word: Value, side: int | None = None) -> list[Operand]:
         """The two elements of a word, low half first."""
         pair = unpack_half(e, word)
         return [self._operand(e, e.extract(pair, i)) for i in range(2)]
@@ -127,7 +127,7 @@ class HalfCore:
         lost = magnitude - e.convert(kept, "u32" if self.wide else "i32").u
         odd = kept.bits | e.min(lost, 1)
         scale = ((top - ((127 + f) << 23)) | sign).f
-        following = round_to_half(e, odd.f * scale)
+        following = nearest_half(e, odd.f * scale)
         total = reduce(lambda x, y: x + y, products, value)
         special = (total.bits & ~SIGN) >= F32.infinity
         return (e.select(special, total, following),)
@@ -157,15 +157,15 @@ def unpack_half(e: Builder, word: Value) -> Value:
     return e.ext("UnpackHalf2x16", "f32x2", word)
 
 
-def round_to_half(e: Builder, x: Value) -> Value:
-    """x (f32, no NaN) rounded to nearest even to an f16 value, held as f32; a zero result is +0 for negative x as well.
+def nearest_half(e: Builder, x: Value) -> Value:
+    """x (f32, normal, zero, infinite or NaN) rounded to nearest even to an f16 value, held as f32; a zero result is +0.
 
-    Adding 1.5 * 2^(e + 13), with e the exponent of x but at least -14, leaves the digits that f16 has.
+    Adding 1.5 * 2^(e + 13), with e the exponent of x but at least -14, leaves the digits that f16 has. For infinity and
+    NaN the sum wraps to something small, and they pass. From 2^16 on the detour over 2^112 makes infinity.
     """
     magic = ((e.max(x.bits & _EXPONENT, _SMALLEST) + (13 << 23)) | 0x400000).f
     rounded = (x + magic) - magic
-    overflow = (rounded.bits & ~SIGN) >= (143 << 23)
-    return e.select(overflow, ((rounded.bits & SIGN) | _EXPONENT).f, rounded)
+    return rounded * 2.0**112 * 2.0**-112
 
 
 def pack_half(e: Builder, value: Value) -> Value:
