@@ -110,9 +110,10 @@ S32 = Format("s32", 32, "signed")
 U16 = Format("u16", 16, "unsigned")
 U32 = Format("u32", 32, "unsigned")
 S64 = Format("s64", 64, "signed")
+U64 = Format("u64", 64, "unsigned")
 PRED = Format("pred", 1, "predicate")
 
-FORMATS = {f.name: f for f in (F16, BF16, TF32, F32, F64, S8, U8, S16, U16, S32, U32, S64, PRED)}
+FORMATS = {f.name: f for f in (F16, BF16, TF32, F32, F64, S8, U8, S16, U16, S32, U32, S64, U64, PRED)}
 
 
 def dtype_of(fmt: Format) -> np.dtype[Any]:

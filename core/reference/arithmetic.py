@@ -45,11 +45,8 @@ def product(a: Codes, b: Codes, fmt: Format) -> Term:
 def _into(t: Term, lowest: Ints) -> Ints:
     """The term's significand in units of 2^lowest, lost bits sticky, with its sign."""
     distance = t.exponent - lowest
-    shifted = np.where(
-        distance >= 0,
-        t.significand << np.clip(distance, 0, _WINDOW),
-        formats.shift_right_sticky(t.significand, np.maximum(-distance, 0)),
-    )
+    raised = t.significand << np.minimum(np.maximum(distance, 0), _WINDOW)
+    shifted = formats.shift_right_sticky(raised, np.maximum(-distance, 0))
     return np.where(t.negative, -shifted, shifted)
 
 
@@ -71,6 +68,12 @@ def canonical(nan: NDArray[np.bool_], codes: Codes, fmt: Format) -> Codes:
     return np.where(nan, codes.dtype.type(fmt.canonical_nan), codes)
 
 
+def _all_finite(fmt: Format, *codes: Codes) -> bool:
+    """No infinity and no NaN anywhere: then the finite path is all there is to do."""
+    mask, infinity = np.array(fmt.sign_bit - 1, fmt.dtype), np.array(fmt.infinity, fmt.dtype)
+    return not any(((c & mask) >= infinity).any() for c in codes)
+
+
 def _infinity(where: NDArray[np.bool_], negative: NDArray[np.bool_], codes: Codes, fmt: Format) -> Codes:
     signed = np.where(negative, codes.dtype.type(fmt.infinity | fmt.sign_bit), codes.dtype.type(fmt.infinity))
     return np.where(where, signed, codes)
@@ -89,6 +92,8 @@ def flip(codes: Codes, fmt: Format) -> Codes:
 def add(a: Codes, b: Codes, fmt: Format) -> Codes:
     """a + b, rounded to nearest even."""
     codes = total(term(a, fmt), term(b, fmt), fmt)
+    if _all_finite(fmt, a, b):
+        return codes
     inf_a, inf_b = formats.is_inf(a, fmt), formats.is_inf(b, fmt)
     sign_a, sign_b = formats.sign_of(a, fmt), formats.sign_of(b, fmt)
     codes = _infinity(inf_a | inf_b, np.where(inf_a, sign_a, sign_b), codes, fmt)
@@ -101,6 +106,8 @@ def multiply(a: Codes, b: Codes, fmt: Format, mode: str = "rn") -> Codes:
     p = product(a, b, fmt)
     overflow = "largest" if mode == "rz" else "infinity"
     codes = formats.round_pack(p.negative, p.exponent, p.significand, fmt, mode=mode, overflow=overflow)
+    if _all_finite(fmt, a, b):
+        return codes
     inf = formats.is_inf(a, fmt) | formats.is_inf(b, fmt)
     nan = formats.is_nan(a, fmt) | formats.is_nan(b, fmt) | (inf & (formats.is_zero(a, fmt) | formats.is_zero(b, fmt)))
     return canonical(nan, _infinity(inf, p.negative, codes, fmt), fmt)
@@ -110,9 +117,7 @@ def fused(a: Codes, b: Codes, c: Codes, fmt: Format) -> Codes:
     """a * b + c with one rounding to nearest even."""
     p = product(a, b, fmt)
     codes = total(p, term(c, fmt), fmt)
-    largest = np.array(fmt.largest, fmt.dtype)
-    magnitude = np.array(fmt.sign_bit - 1, fmt.dtype)
-    if not ((a & magnitude > largest).any() or (b & magnitude > largest).any() or (c & magnitude > largest).any()):
+    if _all_finite(fmt, a, b, c):
         return codes
     inf_p, inf_c = formats.is_inf(a, fmt) | formats.is_inf(b, fmt), formats.is_inf(c, fmt)
     sign_c = formats.sign_of(c, fmt)
@@ -184,9 +189,9 @@ def round_to_integer(a: Codes, fmt: Format, rounding: str) -> tuple[NDArray[np.b
     """
     negative, exponent, significand = formats.split(a, fmt)
     drop = fmt.fraction_bits - exponent
-    whole = np.where(drop >= 0, significand >> np.clip(drop, 0, 63), significand << np.clip(-drop, 0, 62))
+    whole = (significand << np.minimum(np.maximum(-drop, 0), 62)) >> np.minimum(np.maximum(drop, 0), 63)
     if rounding == "rni":
-        half = np.int64(1) << np.clip(drop - 1, 0, 62)
+        half = np.int64(1) << np.minimum(np.maximum(drop - 1, 0), 62)
         lost = significand & ((half << 1) - 1)
         whole = whole + ((drop > 0) & (drop < 63) & (lost + (whole & 1) > half))
     else:

@@ -31,7 +31,7 @@ def rna_tf32(a: Codes) -> Codes:
 
 
 def _saturated(negative: Codes, magnitude: Ints, target: Format) -> Ints:
-    """Signed value of a rounded magnitude (2^62 stands for all larger ones below s64's range), clamped to the target."""
+    """Signed value of a rounded magnitude, clamped to the target."""
     value = np.where(negative, -magnitude, magnitude)
     return np.clip(value, target.lowest_integer, target.largest)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import cache
 from importlib import import_module
@@ -15,6 +16,11 @@ from . import integer_tensor, tensor
 #: Elements that are worked on at once: the int64 temporaries then stay in a core's caches.
 BLOCK = 1 << 14
 
+# glibc hands every block above 128 KiB back to the system and fetches it anew, page by page, which doubles the time of
+# the temporaries here. Freeing one large block (never touched) once raises that limit for the process.
+_released = np.empty(1 << 24, np.uint8)
+del _released
+
 
 @cache
 def function(instruction: Instruction) -> Callable[..., Codes]:
@@ -26,10 +32,13 @@ def function(instruction: Instruction) -> Callable[..., Codes]:
 def apply(instruction: Instruction, *codes: Codes) -> Codes:
     """An elementwise instruction on operand codes that broadcast; the result has the broadcast shape."""
     twin, keywords = function(instruction), instruction.keywords
-    shape = np.broadcast_shapes(*(np.shape(c) for c in codes))
-    size = int(np.prod(shape))
+    shapes = {np.shape(c) for c in codes}
+    if shapes == {()}:  # one element: numpy's scalars would warn where arrays wrap
+        return twin(*(np.reshape(c, 1) for c in codes), **keywords).reshape(())
+    shape = np.broadcast_shapes(*shapes)
+    size = math.prod(shape)
     if size <= 2 * BLOCK:
-        return np.broadcast_to(twin(*codes, **keywords), shape)
+        return twin(*(np.asarray(c) for c in codes), **keywords)
     flat = [c if np.ndim(c) == 0 else np.broadcast_to(c, shape).reshape(-1) for c in codes]
     parts = [
         twin(*(c if np.ndim(c) == 0 else c[start : start + BLOCK] for c in flat), **keywords)

@@ -1,5 +1,6 @@
-"""f16 and bf16: HADD2, HMUL2, HFMA2, HMNMX2, HSETP2, one lane of the pair. Rules: design.md 4.2. Twin: gpu/sm86/half.py.
+"""f16 and bf16: HADD2, HMUL2, HFMA2, HMNMX2, HSETP2, one lane of the pair. Rules: design.md 4.2.
 
+Twin: gpu/sm86/half.py.
 `fmt` is ``f16`` or ``bf16``. bf16 sums and products are HFMA2.BF16_V2 with 1.0, -1.0 or -0.0, as sm_86 has no others.
 """
 

@@ -1,4 +1,7 @@
-"""f32: FADD, FMUL, FFMA, FMNMX, FSETP, FRND. Rules: design.md 4.2; arithmetic: `arithmetic`. Twin: gpu/sm86/single.py."""
+"""f32: FADD, FMUL, FFMA, FMNMX, FSETP, FRND. Rules: design.md 4.2; arithmetic: `arithmetic`.
+
+Twin: gpu/sm86/single.py.
+"""
 
 from __future__ import annotations
 
