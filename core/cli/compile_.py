@@ -95,7 +95,7 @@ def _emit_shader(
     out: Path | None,
     json: str | None,
 ) -> None:
-    from ..spirv import disassemble
+    from ..spirv.disassemble import disassemble
 
     if emit is Emit.spirv and out is None and json != "-" and sys.stdout.isatty():
         raise UsageError("--emit spirv writes binary; give --out FILE or redirect stdout")
