@@ -37,9 +37,7 @@ def as_codes(array: Any, *, where: str = "array") -> tuple[Codes, Format]:
         names = ", ".join(FORMAT_OF_DTYPE)
         raise UsageError(f"{where}: no number format for dtype {values.dtype}; use one of {names}")
     if not values.dtype.isnative:
-        raise UsageError(
-            f"{where}: byte order of {values.dtype.str} is foreign; pass array.astype({fmt.name!r}) in native"
-        )
+        raise UsageError(f"{where}: byte order of {values.dtype.str} is foreign; convert it with astype")
     return values.view(dtype_of(fmt)), fmt
 
 
@@ -90,7 +88,7 @@ def _from_dlpack(array: Any, where: str) -> np.ndarray[Any, Any]:
 
 
 def typed(codes: Codes, fmt: Format, *, like: Any = None) -> Any:
-    """Codes as an array of values of their format: numpy (bf16 through ml_dtypes), or torch where `like` is a tensor."""
+    """Codes as an array of values of their format: torch where `like` is a tensor, else numpy (bf16: ml_dtypes)."""
     codes = np.ascontiguousarray(codes)
     if like is not None and is_torch(like):
         return _to_torch(codes, fmt)

@@ -63,13 +63,14 @@ def _run(
     if chosen is not None:
         from .gpu.execute import execute as on_device
 
-        return on_device(instruction, codes, arch, chosen, instructions)  # type: ignore[no-any-return]
+        return on_device(instruction, codes, arch, chosen, instructions)
     if instructions is not None:
         raise UsageError(f"instructions={instructions!r} is a choice of shaders; the reference backend has none")
     from .reference import execute as reference
 
     if instruction.is_matrix:
-        return reference.mma(instruction, *codes, arch)
+        a, b, c = codes
+        return reference.mma(instruction, a, b, c, arch)
     return reference.apply(instruction, *codes)
 
 

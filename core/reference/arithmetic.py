@@ -5,9 +5,12 @@ zero), subnormals kept, every NaN result canonical (design.md 4.2). A term is (n
 significand); two terms are summed in a 62-bit window below the larger one's top, the smaller one's lost bits sticky.
 """
 
+# numpy types the operators of its arrays as Any, so each return here would need a cast
+# mypy: disable-error-code="no-any-return"
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +22,11 @@ from ..formats import Codes, Format, Ints
 _NOTHING = -(1 << 20)
 #: The window's width: both terms are below 2^61 in it, so their sum is below 2^62.
 _WINDOW = 61
+
+
+RELATIONS: dict[str, Callable[..., Any]] = {
+    "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal,
+}  # fmt: skip
 
 
 class Term(NamedTuple):
@@ -86,7 +94,7 @@ def flush(codes: Codes, fmt: Format) -> Codes:
 
 def flip(codes: Codes, fmt: Format) -> Codes:
     """The sign bit flipped, also of a NaN."""
-    return np.asarray(codes) ^ np.array(fmt.sign_bit, fmt.dtype)
+    return np.bitwise_xor(codes, np.array(fmt.sign_bit, fmt.dtype))
 
 
 def add(a: Codes, b: Codes, fmt: Format) -> Codes:
@@ -152,8 +160,8 @@ def divide(a: Codes, b: Codes, fmt: Format) -> Codes:
 def square_root(a: Codes, fmt: Format) -> Codes:
     """sqrt a, correctly rounded to nearest even; -0 stays, other negatives give NaN."""
     x = _normalised(term(a, fmt))
-    extra = fmt.fraction_bits + 5  # then the root has at least fraction_bits + 3 bits
-    extra = extra + ((x.exponent - extra) & 1)  # an even exponent halves
+    least = fmt.fraction_bits + 5  # then the root has at least fraction_bits + 3 bits
+    extra = least + ((x.exponent - least) & 1)  # an even exponent halves
     radicand = x.significand << extra
     root = np.sqrt(radicand.astype(np.float64)).astype(np.int64)  # an estimate, one off at most, put right below
     root = root - (root * root > radicand)
@@ -178,7 +186,7 @@ def minimum_maximum(a: Codes, b: Codes, fmt: Format, maximum: bool, nan: bool) -
 def compare(a: Codes, b: Codes, fmt: Format, relation: str) -> NDArray[np.bool_]:
     """a `relation` b as numbers (both zeros equal); false where either is a NaN, also for ne."""
     x, y = formats.ordered(a, fmt), formats.ordered(b, fmt)
-    outcome = {"eq": x == y, "ne": x != y, "lt": x < y, "le": x <= y, "gt": x > y, "ge": x >= y}[relation]
+    outcome: NDArray[np.bool_] = RELATIONS[relation](x, y)
     return outcome & ~formats.is_nan(a, fmt) & ~formats.is_nan(b, fmt)
 
 

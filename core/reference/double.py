@@ -88,7 +88,7 @@ def _round_to_odd(a: Floats, b: Floats) -> Floats:
     # toward the error: one step down in magnitude where the error pulls back, else as truncated; then the odd place
     inward = (error != 0) & ((error < 0) != (s < 0))
     bits = bits - inward
-    return (bits | (error != 0)).view(np.float64)
+    return np.asarray(bits | (error != 0)).view(np.float64)
 
 
 def _fused_by_errors(a: Floats, b: Floats, c: Floats) -> Floats:

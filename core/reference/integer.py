@@ -6,13 +6,12 @@ count is unsigned: at or above the width it gives 0, or the sign for >> of a sig
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
 from .. import formats
 from ..formats import FORMATS, Codes
+from . import arithmetic
 
 
 def iadd(a: Codes, b: Codes, *, fmt: str) -> Codes:
@@ -36,7 +35,7 @@ def imad(a: Codes, b: Codes, c: Codes, *, fmt: str) -> Codes:
 
 
 def _magnitude(a: Codes, fmt: str) -> tuple[NDArray[np.bool_], NDArray[np.uint64]]:
-    value = formats.signed(a, FORMATS[fmt]) if fmt != "u64" else a
+    value = formats.signed(a, FORMATS[fmt])
     negative = value < 0
     word = value.astype(np.uint64)
     return negative, np.where(negative, np.uint64(0) - word, word)
@@ -108,8 +107,7 @@ def imnmx(a: Codes, b: Codes, *, fmt: str, maximum: bool) -> Codes:
 def isetp(a: Codes, b: Codes, *, fmt: str, compare: str) -> NDArray[np.bool_]:
     """a `compare` b."""
     x, y = formats.signed(a, FORMATS[fmt]), formats.signed(b, FORMATS[fmt])
-    outcome: dict[str, Any] = {"eq": x == y, "ne": x != y, "lt": x < y, "le": x <= y, "gt": x > y, "ge": x >= y}
-    return np.asarray(outcome[compare])
+    return np.asarray(arithmetic.RELATIONS[compare](x, y))
 
 
 def imax_select(a: Codes, b: Codes, *, fmt: str) -> Codes:

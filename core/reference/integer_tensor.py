@@ -12,7 +12,8 @@ def products(a: Codes, b: Codes, a_signed: bool, b_signed: bool) -> Ints:
     """a b as exact int64 sums; a [..., m, k], b [..., k, n] are 8-bit codes."""
     left = formats.signed(a, S8 if a_signed else U8)
     right = formats.signed(b, S8 if b_signed else U8)
-    return np.matmul(left, right)
+    total: Ints = np.matmul(left, right)
+    return total
 
 
 def wrap(total: Ints, saturate: bool) -> Codes:

@@ -49,9 +49,10 @@ def _table(name: str) -> NDArray[np.int64]:
 def _interpolate(name: str, row: Ints, x: Ints) -> Ints:
     """A >> shift of the head of this file; `row` and `x` are the upper and lower bits of the argument."""
     unit = UNITS[name]
-    c0, c1, c2 = _table(unit.table)[row].T if np.ndim(row) else _table(unit.table)[row]
+    c0, c1, c2 = np.moveaxis(_table(unit.table)[row], -1, 0)
     square = squares()[x << (17 - unit.x_bits)]
-    return ((c0.T << unit.s0) + c1.T * x + ((c2.T * square) << unit.s2) + unit.bias) >> unit.shift
+    value: Ints = (c0 << unit.s0) + c1 * x + ((c2 * square) << unit.s2) + unit.bias
+    return value >> unit.shift
 
 
 def _fields(a: Codes) -> tuple[Codes, NDArray[np.bool_], Ints, Ints]:

@@ -12,27 +12,32 @@ from .. import formats
 from ..formats import BF16, F16, F32, Codes
 from . import arithmetic, convert, mufu, single
 
-_TWO_24 = np.uint32(0x4B800000)
-_TWO_12 = np.uint32(0x45800000)
-_TWO_M12 = np.uint32(0x39800000)
-_TWO_126 = np.uint32(0x7E800000)
-_SMALLEST_NORMAL = np.uint32(0x00800000)
-_QUARTER = np.uint32(0x3E800000)
-_HALF = np.uint32(0x3F000000)
-_ONE = np.uint32(0x3F800000)
-_MINUS_126 = np.uint32(0xC2FC0000)
-_MINUS_24 = np.uint32(0xC1C00000)
-_INVERSE_2PI = np.uint32(0x3E22F983)
-_LOG2_E = np.uint32(0x3FB8AA3B)
-_LN_2 = np.uint32(0x3F317218)
-_MAGNITUDE = np.uint32(0x7FFFFFFF)
+
+def _code(code: int) -> Codes:
+    return np.array(code, np.uint32)
 
 
-def _below(a: Codes, limit: np.uint32) -> Codes:
+_TWO_24 = _code(0x4B800000)
+_TWO_12 = _code(0x45800000)
+_TWO_M12 = _code(0x39800000)
+_TWO_126 = _code(0x7E800000)
+_SMALLEST_NORMAL = _code(0x00800000)
+_QUARTER = _code(0x3E800000)
+_HALF = _code(0x3F000000)
+_ONE = _code(0x3F800000)
+_MINUS_126 = _code(0xC2FC0000)
+_MINUS_24 = _code(0xC1C00000)
+_INVERSE_2PI = _code(0x3E22F983)
+_LOG2_E = _code(0x3FB8AA3B)
+_LN_2 = _code(0x3F317218)
+_MAGNITUDE = _code(0x7FFFFFFF)
+
+
+def _below(a: Codes, limit: Codes) -> Codes:
     return single.fsetp(np.asarray(a) & _MAGNITUDE, limit, compare="lt")
 
 
-def _above(a: Codes, limit: np.uint32) -> Codes:
+def _above(a: Codes, limit: Codes) -> Codes:
     return single.fsetp(np.asarray(a) & _MAGNITUDE, limit, compare="gt")
 
 
@@ -58,7 +63,7 @@ def rcp_approx(a: Codes) -> Codes:
     return np.where(plain, inverse, single.fmul(inverse, scale))
 
 
-def _root(a: Codes, root: Codes, small: Codes, scale: np.uint32) -> Codes:
+def _root(a: Codes, root: Codes, small: Codes, scale: Codes) -> Codes:
     return np.where(small, single.fmul(root, scale), root)
 
 

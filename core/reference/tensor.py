@@ -21,6 +21,7 @@ significands of at most 11 bits, scaled to F fraction bits, are below 2^27, and 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,7 +47,7 @@ class Operand:
     significand: NDArray[np.int32]
     special: tuple[NDArray[np.bool_], ...] | None
 
-    def __getitem__(self, index: object) -> Operand:
+    def __getitem__(self, index: Any) -> Operand:
         special = self.special and tuple(part[index] for part in self.special)
         return Operand(self.exponent[index], self.significand[index], special)
 
@@ -59,9 +60,9 @@ def decode(codes: Codes, fmt: Format, scale: int = 0) -> Operand:
     special = None
     if not finite.all():
         special = (formats.is_nan(codes, fmt), formats.is_inf(codes, fmt), zero, negative)
-    exponent = np.where(zero | ~finite, NO_EXPONENT, exponent).astype(np.int32)
+    exponents = np.where(zero | ~finite, NO_EXPONENT, exponent).astype(np.int32)
     significand = np.where(finite, significand, 0) << scale
-    return Operand(exponent, np.where(negative, -significand, significand).astype(np.int32), special)
+    return Operand(exponents, np.where(negative, -significand, significand).astype(np.int32), special)
 
 
 def product_specials(a: Operand, b: Operand) -> tuple[NDArray[np.bool_], ...]:
@@ -72,7 +73,7 @@ def product_specials(a: Operand, b: Operand) -> tuple[NDArray[np.bool_], ...]:
     nan = nan_a | nan_b | (inf_a & zero_b) | (zero_a & inf_b)
     infinite = (inf_a | inf_b) & ~nan
     negative = negative_a ^ negative_b
-    return nan.any(axis=0), (infinite & ~negative).any(axis=0), (infinite & negative).any(axis=0)
+    return tuple(np.any(part, axis=0) for part in (nan, infinite & ~negative, infinite & negative))
 
 
 def group(a: Operand, b: Operand, addend: Codes, result: Format, arch: Arch) -> Codes:
