@@ -62,7 +62,8 @@ def run(
     extents = {name: codes.shape for name, codes in bound.tensors.items()}
     integers = {s.name: _signed(bound.scalars[s.name], s) for s in program.scalars if s.value.element.is_integer}
     facts = facts_of.analyse(program, extents, bound.dims, bound.grid, integers)
-    choice = mapping.choose(program, target, bound.aliases, form)
+    ctas = bound.grid[0] * bound.grid[1] * bound.grid[2]
+    choice = mapping.choose(program, target, bound.aliases, ctas, form)
     for note in choice.notes:
         log.debug(note)
     shader, plan = _prepare(program, facts, target, arch, choice, bound)

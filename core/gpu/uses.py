@@ -17,6 +17,7 @@ class Uses:
         self.readers: dict[tp.Value, list[tp.Op]] = {}
         self.home: dict[tp.Op, tp.Block] = {}
         self.defined_in: dict[tp.Value, tp.Block] = {}
+        self.definer: dict[tp.Value, tp.Op] = {}
         self.yielded: dict[tp.Value, tuple[tp.Block, int]] = {}
         self.dies: dict[tp.Op, list[tp.Value]] = {}
         self._visit(body)
@@ -27,6 +28,7 @@ class Uses:
             self.home[op] = block
             for value in op.results:
                 self.defined_in[value] = block
+                self.definer[value] = op
             for value in op.operands:
                 self.readers.setdefault(value, []).append(op)
             for inner in op.blocks:
@@ -55,7 +57,17 @@ class Uses:
         if offset < 0 or not block.arguments:
             return None
         argument = block.arguments[position + offset]
-        return argument if len(self.readers.get(argument, [])) == 1 else None
+        maker = self.definer.get(value)
+        reader = self._only_reader(argument)
+        while reader is not None and reader is not maker:  # through lazy expressions, which the maker evaluates itself
+            if not (isinstance(reader, POINTWISE[:2]) and self.home[reader] is block):
+                return None
+            reader = self._only_reader(reader.results[0])
+        return argument if reader is not None and argument not in self.yielded else None
+
+    def _only_reader(self, value: tp.Value) -> tp.Op | None:
+        readers = self.readers.get(value, [])
+        return readers[0] if len(readers) == 1 else None
 
     def _find_last_uses(self, block: tp.Block) -> None:
         defined = {value for op in block.ops for value in op.results}

@@ -1,0 +1,73 @@
+"""Which mapping and form serve a program on a device: the one place where that is decided.
+
+form=None takes the register mapping where the program fits it and the device has subgroup shuffles, else the workgroup
+mapping. On a CPU device the latter runs with one subgroup and subgroup barriers, since workgroup barriers are dear there
+(tile-lowering.md A6); asked for by name, `shared` and `loops` are workgroups of 128 or 256 invocations.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..errors import UsageError
+from ..tile import regions
+from ..tile.program import Program
+from .emitter import Job, Shader
+from .registers import GROUP_INVOCATIONS, RegistersEmitter
+from .shared import SharedEmitter
+from .target import Target
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A form, how it is laid out, and what to say about the choice."""
+
+    form: str
+    plan: regions.Plan | None
+    units_per_group: int
+    local_size: int
+    scope: str
+    notes: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        return (self.form, self.units_per_group, self.local_size, self.scope)
+
+
+def choose(program: Program, target: Target, aliases: dict[str, str], ctas: int, form: str | None) -> Choice:
+    """The mapping for one launch of `ctas` CTAs; UsageError where the form asked for cannot hold the program."""
+    notes: list[str] = []
+    if form in (None, "registers"):
+        try:
+            return _registers(program, target, aliases, ctas)
+        except regions.NoMapping as error:
+            if form == "registers":
+                raise UsageError(
+                    f"form='registers' cannot hold kernel {program.name} on {target.name}: {error}; use form='shared'"
+                ) from None
+            notes.append(f"kernel {program.name}: workgroup mapping, since {error}")
+    if form is None and target.is_cpu and target.subgroup_size > 1:
+        return Choice("shared", None, 1, target.subgroup_size, "subgroup", tuple(notes))
+    size = 32
+    while size * 2 <= min(program.threads, target.max_invocations, GROUP_INVOCATIONS):
+        size *= 2
+    return Choice(form or "shared", None, 1, size, "workgroup", tuple(notes))
+
+
+def _registers(program: Program, target: Target, aliases: dict[str, str], ctas: int) -> Choice:
+    if not target.subgroup_shuffle:
+        raise regions.NoMapping(f"{target.name} has no subgroup shuffles")
+    lanes = target.subgroup_size
+    plan = regions.plan(program, lanes, aliases)
+    units = ctas * plan.units
+    per_group = 1
+    while per_group * 2 * lanes <= min(GROUP_INVOCATIONS, target.max_invocations) and units % (per_group * 2) == 0:
+        per_group *= 2
+    return Choice("registers", plan, per_group, lanes * per_group, "subgroup")
+
+
+def emit(job: Job, choice: Choice) -> Shader:
+    """The shader of a choice."""
+    if choice.plan is not None:
+        return RegistersEmitter(job, choice.plan, choice.units_per_group).emit()
+    return SharedEmitter(job, choice.local_size, choice.scope).emit()
