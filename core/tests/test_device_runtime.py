@@ -1,0 +1,581 @@
+"""The Vulkan runtime on lavapipe: memory, pipelines, batches, limits, and what happens when things go wrong.
+
+What concerns a whole process (timeouts, forks, two drivers at once, the exit) runs in a process of its own.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import spirv_samples
+from helpers import assert_codes, llvmpipe, swiftshader
+from phobos_sim.errors import LaunchError, UnavailableError, UsageError
+from phobos_sim.gpu import device as devices
+from phobos_sim.gpu import memory, pipeline
+from phobos_sim.gpu.device import Device
+from phobos_sim.spirv.builder import Builder, Value
+
+pytestmark = pytest.mark.device
+
+U32 = np.uint32
+
+
+@pytest.fixture(scope="module")
+def gpu() -> Device:
+    return devices.open_device(llvmpipe())
+
+
+@pytest.fixture
+def own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Device]:
+    """A device of this test's own, with a cache folder of its own."""
+    llvmpipe()
+    monkeypatch.setenv("PHOBOS_CACHE", str(tmp_path))
+    shared = devices.open_device(llvmpipe())
+    made = Device(shared.info, shared.physical)
+    yield made
+    made.close()
+
+
+def add(gpu: Device) -> pipeline.Pipeline:
+    """buffer 1[i] = buffer 0[i] + push[1], 16 words per workgroup."""
+    return gpu.pipeline(spirv_samples.copy(), bindings=2, push_words=2)
+
+
+def expected_words(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """What spirv_samples.words computes, in numpy; one row per name."""
+    odd, shift, narrow = y | U32(1), y & U32(31), (y >> U32(8) | U32(1)).astype(np.int64)
+    sx, sy, product = x.view(np.int32), y.view(np.int32), x.astype(np.uint64) * y
+    quotient = np.sign(sx.astype(np.int64)) * (np.abs(sx.astype(np.int64)) // narrow)
+    rows = {
+        "add": x + y,
+        "sub": x - y,
+        "rsub": U32(7) - x,
+        "mul": x * y,
+        "udiv": x // odd,
+        "umod": x % odd,
+        "sdiv": quotient.astype(U32),
+        "srem": (sx - quotient * narrow).astype(U32),
+        "and": x & y,
+        "or": x | y,
+        "xor": x ^ y,
+        "not": ~x,
+        "neg": U32(0) - x,
+        "shl": x << shift,
+        "shr": x >> shift,
+        "sar": (sx >> shift.view(np.int32)).view(U32),
+        "ult": (x < y).astype(U32),
+        "sle": (sx <= sy).astype(U32),
+        "sgt": (sx > sy).astype(U32),
+        "uge": (x >= y).astype(U32),
+        "bools": np.where(((x != y) & (x < y)) | ((x != y) ^ (y < x)), x, y),
+        "umax": np.maximum(x, y),
+        "smin": np.minimum(sx, sy).view(U32),
+        "msb": np.array([int(v).bit_length() - 1 for v in x], np.int64).astype(U32),
+        "hi": (product >> np.uint64(32)).astype(U32),
+        "lo": product.astype(U32),
+        "bit": x >> U32(5) & U32(1),
+        "nan": ((x & U32(0x7FFFFFFF)) > 0x7F800000).astype(U32),
+        "absmax": np.maximum((x & U32(0x7FFFFFFF)), y & U32(0x3FFFFFFF)),
+    }
+    assert list(rows) == list(spirv_samples.WORDS)
+    return np.stack(list(rows.values()))
+
+
+def irregular(x: np.ndarray) -> np.ndarray:
+    """True where the f32 code is a NaN or subnormal."""
+    magnitude = x & U32(0x7FFFFFFF)
+    return (magnitude > 0x7F800000) | ((magnitude < 0x00800000) & (magnitude != 0))
+
+
+def operands() -> tuple[np.ndarray, np.ndarray]:
+    """64 pairs of words: corner values against each other, then random ones."""
+    corners = np.array([0, 1, 7, 0x7F800000, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF, 0x3FFFFFFF], U32)
+    random = np.random.default_rng(1).integers(0, 1 << 32, (2, 28), dtype=U32)
+    x, y = np.meshgrid(corners[:6], corners[:6])
+    return np.concatenate([x.ravel(), random[0]]), np.concatenate([y.ravel(), random[1]])
+
+
+# ---- shaders and their results -----------------------------------------------------------------------------------
+
+
+def check_words(gpu: Device) -> None:
+    x, y = operands()
+    out = gpu.buffer(4 * 64 * len(spirv_samples.WORDS))
+    made = gpu.pipeline(spirv_samples.words(), 3, 1)
+    gpu.dispatch(made, [gpu.buffer(x), gpu.buffer(y), out], [0], (4, 1, 1))
+    got, expected = out.read(U32, (len(spirv_samples.WORDS), 64)), expected_words(x, y)
+    for row, name in enumerate(spirv_samples.WORDS):
+        # a float maximum of a NaN is the driver's choice, and so are subnormals (SwiftShader flushes them)
+        keep = ~(irregular(x) | irregular(y & U32(0x3FFFFFFF))) if name == "absmax" else np.ones(64, bool)
+        assert_codes(got[row][keep], expected[row][keep], name)
+
+
+def test_word_operations(gpu: Device) -> None:
+    check_words(gpu)
+
+
+def test_push_constants_reach_the_shader(gpu: Device) -> None:
+    a, b = gpu.buffer(np.arange(16, dtype=U32)), gpu.buffer(64)
+    for value in (0, 1, 0x80000000, 0xFFFFFFFF):
+        gpu.dispatch(add(gpu), [a, b], [0, value])
+        assert_codes(b.read(), np.arange(16, dtype=U32) + U32(value))
+
+
+@pytest.mark.parametrize("length", [1, 2, 70])
+def test_a_batch_sees_what_came_before(gpu: Device, length: int) -> None:
+    """Each dispatch reads what the one before it wrote, over many workgroups."""
+    words = 16 * 512
+    chain = [gpu.buffer(np.arange(words, dtype=U32)), gpu.buffer(4 * words), gpu.buffer(4 * words)]
+    batch = [(add(gpu), [chain[i % 3], chain[(i + 1) % 3]], [0, i + 1], (512, 1, 1)) for i in range(length)]
+    seconds = gpu.run(batch)
+    assert seconds > 0
+    assert_codes(chain[length % 3].read(), np.arange(words, dtype=U32) + U32(length * (length + 1) // 2))
+
+
+def test_an_empty_batch_does_nothing(gpu: Device) -> None:
+    assert gpu.run([]) == 0
+
+
+def test_seconds_of_gives_one_figure_per_run(gpu: Device) -> None:
+    item = (add(gpu), [gpu.buffer(64), gpu.buffer(64)], [0, 1], (1, 1, 1))
+    assert len(gpu.seconds_of([item], repeats=3)) == 3
+
+
+def test_a_demanded_subgroup_size_is_what_runs(gpu: Device) -> None:
+    size = gpu.target.subgroup_size
+    b = Builder(local_size=(4 * size, 1, 1))
+    b.buffer(0).store(b.builtin("LocalInvocationIndex"), b.builtin("SubgroupSize"))
+    out = gpu.buffer(16 * size)
+    gpu.dispatch(gpu.pipeline(b.module(), 1, subgroup_size=size), [out])
+    assert_codes(out.read(), np.full(4 * size, size, U32))
+    for other in (size * 64, 3):
+        with pytest.raises(UnavailableError, match="subgroups of"):
+            gpu.pipeline(b.module(), 1, subgroup_size=other)
+
+
+def trips_module(local: int = 8) -> bytes:
+    """out[i] = how many of push[1] trips a loop made, with work in it that no compiler folds."""
+    b = Builder(local_size=(local, 1, 1))
+    b.push_constants(2)
+    count, state = b.variable("u32", 0), b.variable("u32", 1)
+
+    def trip() -> Value:
+        x = state.load() * 1664525 + 1013904223
+        state.store(x ^ (x >> 7))
+        following = count.load() + 1
+        count.store(following)
+        return following < b.push(1)
+
+    b.do_while(trip)
+    out = b.buffer(0)
+    out.store(b.builtin("LocalInvocationId", 0), count.load())
+    out.store(b.builtin("LocalInvocationId", 0) + local, state.load())
+    return b.module()
+
+
+def test_the_loop_budget_is_kept(gpu: Device) -> None:
+    """All trips that `loop_budget` allows are made: beyond, lavapipe stops silently (spirv-notes.md 4.1)."""
+    assert gpu.target.loop_budget is not None
+    out = gpu.buffer(64)
+    gpu.dispatch(gpu.pipeline(trips_module(), 1, 2), [out], [0, gpu.target.loop_budget])
+    assert_codes(out.read()[:8], np.full(8, gpu.target.loop_budget, U32))
+
+
+# ---- memory ------------------------------------------------------------------------------------------------------
+
+
+def test_bytes_come_back(gpu: Device) -> None:
+    buffer = gpu.buffer(1 << 12)
+    for dtype in (np.bool_, np.uint8, np.uint16, np.uint32, np.uint64, np.float64):
+        array = np.random.default_rng(2).integers(0, 2, 24).astype(dtype).reshape(2, 3, 4)
+        buffer.write(array, offset=64)
+        assert_codes(buffer.read(dtype, (2, 3, 4), offset=64), array)
+    assert buffer.read(np.uint16).shape == (2048,)
+    buffer.write(np.empty(0, U32))
+    buffer.write(np.array(5, U32))
+    assert buffer.read(U32, 1)[0] == 5
+
+
+@pytest.mark.parametrize("nbytes", [1, 4096, 3 * 4096, 3 * 4096 + 8])
+def test_staging_gives_the_same_bytes(gpu: Device, nbytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A buffer that is not mapped (a discrete GPU without a large BAR) goes through pieces of staging memory."""
+    monkeypatch.setattr(memory, "STAGING_BYTES", 4096)
+    monkeypatch.setattr(gpu.memory, "_staging", None)
+    data = np.random.default_rng(3).integers(0, 256, nbytes, dtype=np.uint8)
+    buffer = gpu.buffer(nbytes + 64)
+    mapped = buffer.view(np.uint8)
+    mapped[:] = 0
+    buffer.block = replace(buffer.block, bytes=None)
+    buffer.write(data, offset=32)
+    assert_codes(mapped[32 : 32 + nbytes], data)
+    assert not mapped[:32].any() and not mapped[32 + nbytes :].any()
+    assert_codes(buffer.read(np.uint8, nbytes, offset=32), data)
+    with pytest.raises(UnavailableError, match="not mapped"):
+        buffer.view()
+
+
+def test_uncached_memory_is_read_by_staging(gpu: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = np.arange(10_000, dtype=U32)
+    buffer = gpu.buffer(data)
+    buffer.block = replace(buffer.block, cached=False)
+    copied: list[int] = []
+    copy = gpu.queue.copy
+    monkeypatch.setattr(gpu.queue, "copy", lambda *args: (copied.append(args[-1]), copy(*args)))
+    assert_codes(buffer.read(), data)
+    assert sum(copied) == data.nbytes
+
+
+def test_freed_memory_is_used_again(own: Device) -> None:
+    first = own.buffer(5000)
+    handle = first.handle
+    first.close()
+    first.close()
+    again = own.buffer(5001)
+    assert again.handle == handle
+    del again
+    gc.collect()  # a forgotten buffer returns too
+    assert own.buffer(4999).handle == handle
+    own.memory.trim()
+
+
+def test_freed_memory_is_not_kept_without_bound(own: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "POOL_BYTES", 10_000)
+    for buffer in [own.buffer(4096) for _ in range(5)]:
+        buffer.close()
+    assert own.memory._free_bytes <= 10_000
+    assert len(own.memory._all) == 2
+
+
+def test_sizes_are_rounded_up_a_little() -> None:
+    for nbytes in [*range(1, 3000), 4097, 10_000_001, 1 << 27]:
+        size = memory._size_class(nbytes)
+        assert nbytes <= size <= max(256, nbytes + nbytes // 8 + 64)
+    assert memory._size_class(1 << 27) == 1 << 27
+
+
+def test_a_destroyed_buffer_leaves_no_stale_descriptor(own: Device) -> None:
+    """A new buffer may get a destroyed one's handle; the descriptor must be written anew."""
+    source = own.buffer(np.arange(16, dtype=U32))
+    for value in range(20):
+        target = own.buffer(64)
+        own.dispatch(add(own), [source, target], [0, value])
+        assert_codes(target.read(), np.arange(16, dtype=U32) + U32(value))
+        target.close()
+        own.memory.trim()
+
+
+def test_parts_are_bound_where_they_start(gpu: Device) -> None:
+    step = max(64, gpu.info.binding_alignment)
+    whole = gpu.buffer(np.zeros(3 * step // 4, U32))
+    source = gpu.buffer(np.arange(16, dtype=U32))
+    gpu.dispatch(add(gpu), [source, whole.part(step, 64)], [0, 5])
+    expected = np.zeros(3 * step // 4, U32)
+    expected[step // 4 : step // 4 + 16] = np.arange(16) + 5
+    assert_codes(whole.read(), expected)
+    for offset, nbytes in ((4, 4), (step, 3 * step), (-step, 4), (0, 0)):
+        with pytest.raises(LaunchError, match="must lie inside"):
+            whole.part(offset, nbytes)
+
+
+def test_wrong_use_of_buffers(gpu: Device) -> None:
+    buffer = gpu.buffer(64)
+    with pytest.raises(LaunchError, match="outside a buffer of 64 bytes"):
+        buffer.write(np.zeros(17, U32))
+    with pytest.raises(LaunchError, match="outside"):
+        buffer.read(U32, 1, offset=64)
+    with pytest.raises(LaunchError, match="outside"):
+        buffer.read(U32, 1, offset=-4)
+    with pytest.raises(LaunchError, match="not C-contiguous"):
+        buffer.write(np.zeros((2, 2), U32).T)
+    buffer.close()
+    with pytest.raises(LaunchError, match="closed"):
+        buffer.read()
+    with pytest.raises(LaunchError, match="binding 1 is closed"):
+        gpu.dispatch(add(gpu), [gpu.buffer(64), buffer], [0, 0])
+
+
+def test_an_array_above_the_device_limit_names_the_limit(gpu: Device) -> None:
+    limit = gpu.info.max_buffer_bytes
+    with pytest.raises(
+        LaunchError, match=rf"{limit + 4} bytes: llvmpipe.* binds {limit} at most \(maxStorageBufferRange"
+    ):
+        gpu.buffer(limit + 4)
+    with pytest.raises(LaunchError, match="maxStorageBufferRange"):
+        gpu.buffer(-4)
+
+
+# ---- pipelines ---------------------------------------------------------------------------------------------------
+
+
+def test_pipelines_are_cached_by_content(gpu: Device) -> None:
+    module = spirv_samples.copy()
+    assert gpu.pipeline(module, 2, 2) is gpu.pipeline(bytes(bytearray(module)), 2, 2)
+    assert gpu.pipeline(module, 2, 2) is not gpu.pipeline(module, 3, 2)
+    assert gpu.pipeline(module, 2, 2) is not gpu.pipeline(spirv_samples.words(), 3, 1)
+    assert gpu.pipeline(module, 2, 2) is not gpu.pipeline(module, 2, 2, subgroup_size=gpu.target.subgroup_size)
+
+
+def test_old_pipelines_are_dropped_but_live_where_held(own: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pipeline, "KEPT_PIPELINES", 2)
+    held = add(own)
+    for bindings in (3, 4, 5):
+        own.pipeline(spirv_samples.copy(), bindings, 2)
+    gc.collect()
+    assert len(own.pipelines._living) == 3  # two kept, one held
+    assert add(own) is not held
+    a, b = own.buffer(np.arange(16, dtype=U32)), own.buffer(64)
+    own.dispatch(held, [a, b], [0, 3])
+    assert_codes(b.read(), np.arange(16, dtype=U32) + U32(3))
+
+
+def test_what_is_no_module_or_too_much_is_refused(gpu: Device) -> None:
+    with pytest.raises(UsageError, match="not a SPIR-V module"):
+        gpu.pipeline(b"\x03\x02#\x07", 1)
+    with pytest.raises(UnavailableError, match="99 buffers: llvmpipe.* takes"):
+        gpu.pipeline(spirv_samples.copy(), 99, 2)
+    with pytest.raises(UnavailableError, match="99 push constant words: llvmpipe.* takes"):
+        gpu.pipeline(spirv_samples.copy(), 2, 99)
+
+
+@pytest.mark.parametrize(
+    ("buffers", "push", "groups", "message"),
+    [
+        (1, 2, (1, 1, 1), "1 buffers and 2 push constant words for"),
+        (2, 1, (1, 1, 1), "2 buffers and 1 push constant words for"),
+        (2, 2, (0, 1, 1), "0 x 1 x 1 workgroups"),
+        (2, 2, (1, 1, 1 << 20), "1 x 1 x 1048576 workgroups: llvmpipe.* runs 1 to 65535"),
+    ],
+)
+def test_wrong_dispatches(gpu: Device, buffers: int, push: int, groups: tuple[int, int, int], message: str) -> None:
+    with pytest.raises(LaunchError, match=message):
+        gpu.dispatch(add(gpu), [gpu.buffer(64)] * buffers, [0] * push, groups)
+
+
+def test_a_wrong_dispatch_keeps_the_whole_batch_from_running(gpu: Device) -> None:
+    a, b = gpu.buffer(np.ones(16, U32)), gpu.buffer(np.zeros(16, U32))
+    with pytest.raises(LaunchError):
+        gpu.run([(add(gpu), [a, b], [0, 1], (1, 1, 1)), (add(gpu), [a], [0, 1], (1, 1, 1))])
+    assert not b.read().any()
+
+
+def test_the_cache_on_disk_is_written_and_checked(own: Device, tmp_path: Path) -> None:
+    add(own)
+    own.close()
+    own.close()
+    [path] = (tmp_path / "pipelines").iterdir()
+    assert path.stem == own.info.identity
+    again = Device(own.info, own.physical)
+    assert again.pipelines._loaded and path.read_bytes().endswith(again.pipelines._loaded)
+    again.close()
+    data = path.read_bytes()
+    for damaged in (data[:-1], data[:-1] + bytes([data[-1] ^ 1]), b""):
+        path.write_bytes(damaged)
+        third = Device(own.info, own.physical)
+        assert third.pipelines._loaded == b""
+        third.close()
+
+
+def test_no_cache_where_it_is_off(own: Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PHOBOS_CACHE", "off")
+    add(own)
+    own.close()
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_that_cannot_be_written_is_no_error(
+    own: Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("PHOBOS_CACHE", str(tmp_path / "file"))
+    add(own)
+    own.close()
+
+
+# ---- life --------------------------------------------------------------------------------------------------------
+
+
+def test_a_closed_device_says_so(own: Device) -> None:
+    buffer, made = own.buffer(64), add(own)
+    own.close()
+    for use in (lambda: own.buffer(64), lambda: own.dispatch(made, [buffer, buffer], [0, 0]), lambda: add(own)):
+        with pytest.raises(UnavailableError, match="closed or was lost"):
+            use()
+    buffer.close()
+    made.close()
+
+
+def test_opening_twice_gives_the_same_device(gpu: Device) -> None:
+    assert devices.open_device(llvmpipe()) is gpu
+    assert devices.open_device(f"vulkan:{gpu.info.index}") is gpu
+
+
+def test_threads_may_share_a_device(gpu: Device) -> None:
+    wrong: list[int] = []
+
+    def work(seed: int) -> None:
+        a, b = gpu.buffer(np.arange(16, dtype=U32) + U32(seed)), gpu.buffer(64)
+        for value in range(50):
+            gpu.dispatch(add(gpu), [a, b], [0, value])
+            if (b.read() != np.arange(16, dtype=U32) + U32(seed + value)).any():
+                wrong.append(seed)
+
+    threads = [threading.Thread(target=work, args=(1000 * i,)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+# ---- whole processes ---------------------------------------------------------------------------------------------
+
+PREAMBLE = """
+import os, sys
+sys.path.insert(0, {tests!r})
+import numpy as np
+import spirv_samples, test_device_runtime as t
+from phobos_sim.errors import *
+from phobos_sim.gpu import device as devices
+"""
+
+
+def script(body: str, **env: str) -> str:
+    """Run Python code in a process of its own; returns its output. Anything on stderr fails."""
+    code = PREAMBLE.format(tests=str(Path(__file__).parent)) + body
+    done = subprocess.run(
+        [sys.executable, "-c", code], env={**os.environ, **env}, capture_output=True, text=True, timeout=100
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+def test_leaving_everything_open_at_exit_is_fine() -> None:
+    name = llvmpipe()
+    out = script(
+        f"""
+gpu = devices.open_device({name!r})
+made, buffers = t.add(gpu), [gpu.buffer(64) for _ in range(3)]
+gpu.dispatch(made, buffers[:2], [0, 1])
+view = buffers[0].view()
+print("end")
+"""
+    )
+    assert out == "end\n"
+
+
+def test_a_timeout_abandons_the_device() -> None:
+    """The error names the variable; what was on the device is refused; the process still ends."""
+    name = llvmpipe()
+    out = script(
+        f"""
+gpu = devices.open_device({name!r})
+out, made = gpu.buffer(64), gpu.pipeline(t.trips_module(), 1, 2)
+gpu.dispatch(made, [out], [0, 1])
+os.environ["PHOBOS_TIMEOUT"] = "0.2"
+try:
+    gpu.dispatch(made, [out], [0, 60000], (65535, 1, 1))
+except DispatchTimeout as error:
+    print(error.exit_status, "PHOBOS_TIMEOUT" in str(error))
+try:
+    out.read()
+except UnavailableError as error:
+    print("closed or was lost" in str(error), gpu.alive)
+out.close(); made.close(); gpu.close()
+"""
+    )
+    assert out == "2 True\nTrue False\n"
+
+
+def test_after_a_timeout_the_device_opens_anew() -> None:
+    name = llvmpipe()
+    out = script(
+        f"""
+gpu = devices.open_device({name!r})
+out, made = gpu.buffer(64), gpu.pipeline(t.trips_module(), 1, 2)
+os.environ["PHOBOS_TIMEOUT"] = "0.0001"
+groups = 64
+while True:
+    try:
+        gpu.dispatch(made, [out], [0, 60000], (groups, 1, 1))
+        groups *= 4
+    except DispatchTimeout:
+        break
+del os.environ["PHOBOS_TIMEOUT"]
+again = devices.open_device({name!r})
+t.check_words(again)
+print(again is gpu, again.alive)
+"""
+    )
+    assert out == "False True\n"
+
+
+def test_a_forked_child_opens_its_own_device() -> None:
+    name = llvmpipe()
+    out = script(
+        f"""
+gpu = devices.open_device({name!r})
+t.check_words(gpu)
+child = os.fork()
+if child == 0:
+    try:
+        assert not gpu.alive
+        t.check_words(devices.open_device({name!r}))
+    except BaseException as error:
+        print(repr(error), flush=True)
+        os._exit(1)
+    os._exit(0)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+t.check_words(gpu)
+"""
+    )
+    assert out == "0\n"
+
+
+def test_two_drivers_at_once() -> None:
+    """lavapipe and SwiftShader in one process give the same words; a part of both names is ambiguous."""
+    llvmpipe()
+    files = [*Path("/usr/share/vulkan/icd.d").glob("lvp_icd*.json"), swiftshader()]
+    if len(files) < 2:
+        pytest.skip("Vulkan: lavapipe's driver file is not in /usr/share/vulkan/icd.d")
+    both = os.pathsep.join(map(str, files))
+    out = script(
+        """
+known = devices.devices()
+print([info.name.split()[0] for info in known])
+for name in ("vulkan:llvmpipe", "vulkan:swift", "vulkan:1", "vulkan:0"):
+    gpu = devices.open_device(name)
+    t.check_words(gpu)
+    print(gpu.info.index, gpu.target.subgroup_size > 1, gpu.target.loop_budget)
+one, other = devices.open_device("vulkan:0"), devices.open_device("vulkan:1")
+foreign, buffers = t.add(other), [one.buffer(64), one.buffer(64)]
+for wrong in (lambda: devices.open_device("vulkan:e"), lambda: one.dispatch(foreign, buffers, [0, 0])):
+    try:
+        wrong()
+    except PhobosError as error:
+        print(type(error).__name__, "ambiguous" in str(error), "another device" in str(error))
+out = other.buffer(64)
+other.dispatch(other.pipeline(t.trips_module(), 1, 2), [out], [0, 70000])
+print(out.read()[0])
+""",
+        VK_DRIVER_FILES=both,
+        VK_ICD_FILENAMES=both,
+    )
+    assert out.splitlines() == [
+        "['llvmpipe', 'SwiftShader']",
+        "0 True 65000",
+        "1 True None",
+        "1 True None",
+        "0 True 65000",
+        "UsageError True False",
+        "LaunchError False True",
+        "70000",
+    ]
