@@ -209,6 +209,7 @@ def round_pack(
         kept = (normal + ((np.int64(1) << (drop - 1)) - 1 + (kept & 1))) >> drop  # up from a half, if even not at it
     else:
         assert mode == "rz", mode
+    kept = np.where(top > fmt.emax, 1 << fmt.fraction_bits, kept)  # no carry out of int64 where an f64 overflows
     # The hidden bit of `kept` adds the last one to the exponent field, and a carry moves on into it.
     field = np.where(significand == 0, 0, top + below + (fmt.bias - 1))
     magnitude = np.minimum((field << fmt.fraction_bits) + kept, _limit(fmt, overflow)) << fmt.ignored_bits

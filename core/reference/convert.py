@@ -47,6 +47,9 @@ def f2i(a: Codes, *, source: str, target: str, rounding: str) -> Codes:
     if t.bits == 64:
         value = _to_s64(a, s, value)
     nan = -(1 << (t.bits - 1)) if source == "f64" or t.bits == 64 else 0
+    # an infinite f16 has an exponent that an integer could hold
+    ends = np.where(negative, np.int64(t.lowest_integer), np.int64(t.largest))
+    value = np.where(formats.is_inf(a, s), ends, value)
     value = np.where(formats.is_nan(a, s), np.int64(nan), value)
     return value.astype(np.uint64).astype(t.dtype)
 
