@@ -14,6 +14,7 @@ Rules, each for something that was met (spirv-notes.md section 5):
 from __future__ import annotations
 
 import functools
+import os
 import sys
 import weakref
 from collections.abc import Sequence
@@ -180,7 +181,9 @@ class Api:
         if text in ("VK_ERROR_OUT_OF_DEVICE_MEMORY", "VK_ERROR_OUT_OF_HOST_MEMORY"):
             raise OutOfMemory(f"{name}: no memory left ({text}); use smaller arrays or another device", text)
         if text == "VK_ERROR_INCOMPATIBLE_DRIVER":
-            raise VulkanError(f"{name}: the Vulkan loader found no driver ({text}); {LOADER_HINT}", text)
+            chosen = os.environ.get("VK_DRIVER_FILES") or os.environ.get("VK_ICD_FILENAMES")
+            where = f" in {chosen} (VK_DRIVER_FILES)" if chosen else ""
+            raise VulkanError(f"{name}: the Vulkan loader found no driver{where} ({text}); {LOADER_HINT}", text)
         raise VulkanError(f"{name} failed: {text}", text)
 
     def create(self, name: str, handle: str, owner: Any, info: Any) -> Any:

@@ -1,4 +1,6 @@
-"""The Vulkan runtime on lavapipe: memory, pipelines, batches, limits, and what happens when things go wrong.
+"""The Vulkan runtime: memory, pipelines, batches, limits, and what happens when things go wrong.
+
+It runs on lavapipe, or on the device that PHOBOS_TEST_DEVICE names.
 
 What concerns a whole process (timeouts, forks, two drivers at once, the exit) runs in a process of its own.
 """
@@ -29,17 +31,21 @@ pytestmark = pytest.mark.device
 U32 = np.uint32
 
 
+def device_name() -> str:
+    """The device under test, or a skip."""
+    return os.environ.get("PHOBOS_TEST_DEVICE") or llvmpipe()
+
+
 @pytest.fixture(scope="module")
 def gpu() -> Device:
-    return devices.open_device(llvmpipe())
+    return devices.open_device(device_name())
 
 
 @pytest.fixture
 def own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Device]:
     """A device of this test's own, with a cache folder of its own."""
-    llvmpipe()
+    shared = devices.open_device(device_name())
     monkeypatch.setenv("PHOBOS_CACHE", str(tmp_path))
-    shared = devices.open_device(llvmpipe())
     made = Device(shared.info, shared.physical)
     yield made
     made.close()
@@ -184,10 +190,10 @@ def trips_module(local: int = 8) -> bytes:
 
 def test_the_loop_budget_is_kept(gpu: Device) -> None:
     """All trips that `loop_budget` allows are made: beyond, lavapipe stops silently (spirv-notes.md 4.1)."""
-    assert gpu.target.loop_budget is not None
+    trips = gpu.target.loop_budget or 1_000_000
     out = gpu.buffer(64)
-    gpu.dispatch(gpu.pipeline(trips_module(), 1, 2), [out], [0, gpu.target.loop_budget])
-    assert_codes(out.read()[:8], np.full(8, gpu.target.loop_budget, U32))
+    gpu.dispatch(gpu.pipeline(trips_module(), 1, 2), [out], [0, trips])
+    assert_codes(out.read()[:8], np.full(8, trips, U32))
 
 
 # ---- memory ------------------------------------------------------------------------------------------------------
@@ -305,9 +311,7 @@ def test_wrong_use_of_buffers(gpu: Device) -> None:
 
 def test_an_array_above_the_device_limit_names_the_limit(gpu: Device) -> None:
     limit = gpu.info.max_buffer_bytes
-    with pytest.raises(
-        LaunchError, match=rf"{limit + 4} bytes: llvmpipe.* binds {limit} at most \(maxStorageBufferRange"
-    ):
+    with pytest.raises(LaunchError, match=rf"{limit + 4} bytes: .* binds {limit} at most \(maxStorageBufferRange"):
         gpu.buffer(limit + 4)
     with pytest.raises(LaunchError, match="maxStorageBufferRange"):
         gpu.buffer(-4)
@@ -340,9 +344,9 @@ def test_old_pipelines_are_dropped_but_live_where_held(own: Device, monkeypatch:
 def test_what_is_no_module_or_too_much_is_refused(gpu: Device) -> None:
     with pytest.raises(UsageError, match="not a SPIR-V module"):
         gpu.pipeline(b"\x03\x02#\x07", 1)
-    with pytest.raises(UnavailableError, match="99 buffers: llvmpipe.* takes"):
-        gpu.pipeline(spirv_samples.copy(), 99, 2)
-    with pytest.raises(UnavailableError, match="99 push constant words: llvmpipe.* takes"):
+    with pytest.raises(UnavailableError, match="9999999 buffers: .* takes"):
+        gpu.pipeline(spirv_samples.copy(), 9999999, 2)
+    with pytest.raises(UnavailableError, match="99 push constant words: .* takes"):
         gpu.pipeline(spirv_samples.copy(), 2, 99)
 
 
@@ -352,7 +356,7 @@ def test_what_is_no_module_or_too_much_is_refused(gpu: Device) -> None:
         (1, 2, (1, 1, 1), "1 buffers and 2 push constant words for"),
         (2, 1, (1, 1, 1), "2 buffers and 1 push constant words for"),
         (2, 2, (0, 1, 1), "0 x 1 x 1 workgroups"),
-        (2, 2, (1, 1, 1 << 20), "1 x 1 x 1048576 workgroups: llvmpipe.* runs 1 to 65535"),
+        (2, 2, (1, 1, 1 << 20), "1 x 1 x 1048576 workgroups: .* runs 1 to [0-9]+ x [0-9]+ x [0-9]+ in"),
     ],
 )
 def test_wrong_dispatches(gpu: Device, buffers: int, push: int, groups: tuple[int, int, int], message: str) -> None:
@@ -414,7 +418,7 @@ def test_a_closed_device_says_so(own: Device) -> None:
 
 
 def test_opening_twice_gives_the_same_device(gpu: Device) -> None:
-    assert devices.open_device(llvmpipe()) is gpu
+    assert devices.open_device(device_name()) is gpu
     assert devices.open_device(f"vulkan:{gpu.info.index}") is gpu
 
 
@@ -459,7 +463,7 @@ def script(body: str, **env: str) -> str:
 
 
 def test_leaving_everything_open_at_exit_is_fine() -> None:
-    name = llvmpipe()
+    name = device_name()
     out = script(
         f"""
 gpu = devices.open_device({name!r})
@@ -474,7 +478,7 @@ print("end")
 
 def test_a_timeout_abandons_the_device() -> None:
     """The error names the variable; what was on the device is refused; the process still ends."""
-    name = llvmpipe()
+    name = device_name()
     out = script(
         f"""
 gpu = devices.open_device({name!r})
@@ -496,7 +500,7 @@ out.close(); made.close(); gpu.close()
 
 
 def test_after_a_timeout_the_device_opens_anew() -> None:
-    name = llvmpipe()
+    name = device_name()
     out = script(
         f"""
 gpu = devices.open_device({name!r})
@@ -519,7 +523,7 @@ print(again is gpu, again.alive)
 
 
 def test_a_forked_child_opens_its_own_device() -> None:
-    name = llvmpipe()
+    name = device_name()
     out = script(
         f"""
 gpu = devices.open_device({name!r})
