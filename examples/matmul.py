@@ -1,7 +1,8 @@
-"""C = A B: f16 operands on the tensor cores, f32 accumulator, narrowed to f16 once, on the store.
+"""C = A B with f16 operands on the tensor cores, an f32 accumulator and one rounding to f16 at the store.
 
-Each CTA owns a TILE_M x TILE_N tile of C and walks the contraction axis in steps of TILE_K. `acc += dot(a, b)` starts
-every chain from what `acc` holds, so the k order, and with it the bits, do not depend on the tile sizes.
+CTA (x, y) owns a BM x BN tile of C. Each turn of the loop takes a panel of A and of B and adds their product to the
+accumulator, which stays in f32. The promises make every slice whole.
+Grid: (M / BM, N / BN).
 """
 
 from __future__ import annotations
@@ -10,16 +11,16 @@ import phobos.lang as ph
 
 
 @ph.kernel
-@ph.autotune(TILE_M=[64], TILE_N=[64], TILE_K=[32])
+@ph.autotune(BM=[64], BN=[64], BK=[32])
 @ph.launch(256)
 @ph.tensorcore
-@ph.aligned(M="TILE_M", N="TILE_N", K="TILE_K")
+@ph.aligned(M="BM", N="BN", K="BK")
 def matmul(A: ph.tensor[ph.f16][M, K], B: ph.tensor[ph.f16][K, N], C: ph.tensor[ph.f16][M, N]):
-    row: ph.let = ph.ctx.block.x * TILE_M
-    col: ph.let = ph.ctx.block.y * TILE_N
-    acc: ph.var[ph.tile[ph.f32][TILE_M, TILE_N]] = 0.0
-    for k in range(0, K, TILE_K):
-        a: ph.var = A[row:+TILE_M, k:+TILE_K]
-        b: ph.var = B[k:+TILE_K, col:+TILE_N]
+    i: ph.let = ph.ctx.block.x * BM
+    j: ph.let = ph.ctx.block.y * BN
+    acc: ph.var[ph.tile[ph.f32][BM, BN]] = 0.0
+    for k in range(0, K, BK):
+        a: ph.var = A[i:+BM, k:+BK]
+        b: ph.var = B[k:+BK, j:+BN]
         acc += ph.dot(a, b)
-    C[row:+TILE_M, col:+TILE_N] = acc
+    C[i:+BM, j:+BN] = acc
