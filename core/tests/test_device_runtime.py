@@ -24,6 +24,7 @@ from phobos_sim.errors import LaunchError, UnavailableError, UsageError
 from phobos_sim.gpu import device as devices
 from phobos_sim.gpu import memory, pipeline
 from phobos_sim.gpu.device import Device
+from phobos_sim.gpu.vulkan import DeviceLost, OutOfMemory
 from phobos_sim.spirv.builder import Builder, Value
 
 pytestmark = pytest.mark.device
@@ -438,6 +439,47 @@ def test_threads_may_share_a_device(gpu: Device) -> None:
     for thread in threads:
         thread.join()
     assert not wrong
+
+
+def test_a_lost_device_is_abandoned(own: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    item = (add(own), [own.buffer(64), own.buffer(64)], [0, 1], (1, 1, 1))
+    monkeypatch.setattr(own.vk, "vkWaitForFences", lambda *args: -4)
+    with pytest.raises(DeviceLost, match="VK_ERROR_DEVICE_LOST") as error:
+        own.run([item])
+    assert error.value.exit_status == 4
+    assert not own.alive
+
+
+def test_an_interrupt_abandons_the_device(own: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    item = (add(own), [own.buffer(64), own.buffer(64)], [0, 1], (1, 1, 1))
+
+    def interrupt(*args: object) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(own.vk, "vkWaitForFences", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        own.run([item])
+    assert not own.alive
+
+
+def test_freed_memory_makes_room_before_memory_is_out(own: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    own.buffer(1 << 20).close()
+    allocate = own.vk.vkAllocateMemory
+    # VK_ERROR_OUT_OF_DEVICE_MEMORY while anything is kept for reuse
+    monkeypatch.setattr(own.vk, "vkAllocateMemory", lambda *args: -2 if own.memory._free_bytes else allocate(*args))
+    held = own.buffer(3 << 20)
+    assert (held.nbytes, own.memory._free_bytes) == (3 << 20, 0)
+    monkeypatch.setattr(own.vk, "vkAllocateMemory", lambda *args: -2)
+    before = len(own.memory._all)
+    with pytest.raises(OutOfMemory, match="no memory left"):
+        own.buffer(5 << 20)
+    assert len(own.memory._all) == before
+
+
+def test_a_device_that_computes_wrongly_is_refused(own: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(devices, "_smoke_module", spirv_samples.copy)
+    with pytest.raises(UnavailableError, match="wrong words of 64"):
+        devices._smoke(own)
 
 
 # ---- whole processes ---------------------------------------------------------------------------------------------

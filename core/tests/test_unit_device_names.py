@@ -70,6 +70,15 @@ def test_a_name_of_another_form_is_wrong_use(name: str) -> None:
         device.open_device(name)
 
 
+@pytest.mark.parametrize(
+    ("facts", "reason"),
+    [({"api_version": (1, 0, 3)}, "has Vulkan 1.0; 1.1 is needed"), ({"queue_family": None}, "no compute queue")],
+)
+def test_what_a_device_must_have(facts: dict[str, Any], reason: str) -> None:
+    with pytest.raises(UnavailableError, match=reason):
+        device._open_checked(info(0, "old", **facts), None)
+
+
 def test_only_llvmpipe_has_a_loop_budget() -> None:
     assert info(0, "llvmpipe").target().loop_budget == LLVMPIPE_LOOP_BUDGET < 65535
     assert info(0, "other", driver_id=4).target().loop_budget is None
