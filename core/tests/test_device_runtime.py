@@ -1,16 +1,11 @@
 """The Vulkan runtime: memory, pipelines, batches, limits, and what happens when things go wrong.
 
 It runs on lavapipe, or on the device that PHOBOS_TEST_DEVICE names.
-
-What concerns a whole process (timeouts, forks, two drivers at once, the exit) runs in a process of its own.
 """
 
 from __future__ import annotations
 
 import gc
-import os
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
@@ -19,22 +14,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 import spirv_samples
-from helpers import assert_codes, llvmpipe, swiftshader
+from helpers import assert_codes
 from phobos_sim.errors import LaunchError, UnavailableError, UsageError
 from phobos_sim.gpu import device as devices
 from phobos_sim.gpu import memory, pipeline
 from phobos_sim.gpu.device import Device
 from phobos_sim.gpu.vulkan import DeviceLost, OutOfMemory
-from phobos_sim.spirv.builder import Builder, Value
+from phobos_sim.spirv.builder import Builder
+from runtime_samples import U32, add, check_words, device_name, trips_module
 
 pytestmark = pytest.mark.device
-
-U32 = np.uint32
-
-
-def device_name() -> str:
-    """The device under test, or a skip."""
-    return os.environ.get("PHOBOS_TEST_DEVICE") or llvmpipe()
 
 
 @pytest.fixture(scope="module")
@@ -52,78 +41,7 @@ def own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Device]:
     made.close()
 
 
-def add(gpu: Device) -> pipeline.Pipeline:
-    """buffer 1[i] = buffer 0[i] + push[1], 16 words per workgroup."""
-    return gpu.pipeline(spirv_samples.copy(), bindings=2, push_words=2)
-
-
-def expected_words(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """What spirv_samples.words computes, in numpy; one row per name."""
-    odd, shift, narrow = y | U32(1), y & U32(31), (y >> U32(8) | U32(1)).astype(np.int64)
-    sx, sy, product = x.view(np.int32), y.view(np.int32), x.astype(np.uint64) * y
-    quotient = np.sign(sx.astype(np.int64)) * (np.abs(sx.astype(np.int64)) // narrow)
-    rows = {
-        "add": x + y,
-        "sub": x - y,
-        "rsub": U32(7) - x,
-        "mul": x * y,
-        "udiv": x // odd,
-        "umod": x % odd,
-        "sdiv": quotient.astype(U32),
-        "srem": (sx - quotient * narrow).astype(U32),
-        "and": x & y,
-        "or": x | y,
-        "xor": x ^ y,
-        "not": ~x,
-        "neg": U32(0) - x,
-        "shl": x << shift,
-        "shr": x >> shift,
-        "sar": (sx >> shift.view(np.int32)).view(U32),
-        "ult": (x < y).astype(U32),
-        "sle": (sx <= sy).astype(U32),
-        "sgt": (sx > sy).astype(U32),
-        "uge": (x >= y).astype(U32),
-        "bools": np.where(((x != y) & (x < y)) | ((x != y) ^ (y < x)), x, y),
-        "umax": np.maximum(x, y),
-        "smin": np.minimum(sx, sy).view(U32),
-        "msb": np.array([int(v).bit_length() - 1 for v in x], np.int64).astype(U32),
-        "hi": (product >> np.uint64(32)).astype(U32),
-        "lo": product.astype(U32),
-        "bit": x >> U32(5) & U32(1),
-        "nan": ((x & U32(0x7FFFFFFF)) > 0x7F800000).astype(U32),
-        "absmax": np.maximum((x & U32(0x7FFFFFFF)), y & U32(0x3FFFFFFF)),
-    }
-    assert list(rows) == list(spirv_samples.WORDS)
-    return np.stack(list(rows.values()))
-
-
-def irregular(x: np.ndarray) -> np.ndarray:
-    """True where the f32 code is a NaN or subnormal."""
-    magnitude = x & U32(0x7FFFFFFF)
-    return (magnitude > 0x7F800000) | ((magnitude < 0x00800000) & (magnitude != 0))
-
-
-def operands() -> tuple[np.ndarray, np.ndarray]:
-    """64 pairs of words: corner values against each other, then random ones."""
-    corners = np.array([0, 1, 7, 0x7F800000, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF, 0x3FFFFFFF], U32)
-    random = np.random.default_rng(1).integers(0, 1 << 32, (2, 28), dtype=U32)
-    x, y = np.meshgrid(corners[:6], corners[:6])
-    return np.concatenate([x.ravel(), random[0]]), np.concatenate([y.ravel(), random[1]])
-
-
 # ---- shaders and their results -----------------------------------------------------------------------------------
-
-
-def check_words(gpu: Device) -> None:
-    x, y = operands()
-    out = gpu.buffer(4 * 64 * len(spirv_samples.WORDS))
-    made = gpu.pipeline(spirv_samples.words(), 3, 1)
-    gpu.dispatch(made, [gpu.buffer(x), gpu.buffer(y), out], [0], (4, 1, 1))
-    got, expected = out.read(U32, (len(spirv_samples.WORDS), 64)), expected_words(x, y)
-    for row, name in enumerate(spirv_samples.WORDS):
-        # a float maximum of a NaN is the driver's choice, and so are subnormals (SwiftShader flushes them)
-        keep = ~(irregular(x) | irregular(y & U32(0x3FFFFFFF))) if name == "absmax" else np.ones(64, bool)
-        assert_codes(got[row][keep], expected[row][keep], name)
 
 
 def test_word_operations(gpu: Device) -> None:
@@ -167,26 +85,6 @@ def test_a_demanded_subgroup_size_is_what_runs(gpu: Device) -> None:
     for other in (size * 64, 3):
         with pytest.raises(UnavailableError, match="subgroups of"):
             gpu.pipeline(b.module(), 1, subgroup_size=other)
-
-
-def trips_module(local: int = 8) -> bytes:
-    """out[i] = how many of push[1] trips a loop made, with work in it that no compiler folds."""
-    b = Builder(local_size=(local, 1, 1))
-    b.push_constants(2)
-    count, state = b.variable("u32", 0), b.variable("u32", 1)
-
-    def trip() -> Value:
-        x = state.load() * 1664525 + 1013904223
-        state.store(x ^ (x >> 7))
-        following = count.load() + 1
-        count.store(following)
-        return following < b.push(1)
-
-    b.do_while(trip)
-    out = b.buffer(0)
-    out.store(b.builtin("LocalInvocationId", 0), count.load())
-    out.store(b.builtin("LocalInvocationId", 0) + local, state.load())
-    return b.module()
 
 
 def test_the_loop_budget_is_kept(gpu: Device) -> None:
@@ -480,148 +378,3 @@ def test_a_device_that_computes_wrongly_is_refused(own: Device, monkeypatch: pyt
     monkeypatch.setattr(devices, "_smoke_module", spirv_samples.copy)
     with pytest.raises(UnavailableError, match="wrong words of 64"):
         devices._smoke(own)
-
-
-# ---- whole processes ---------------------------------------------------------------------------------------------
-
-PREAMBLE = """
-import os, sys
-sys.path.insert(0, {tests!r})
-import numpy as np
-import spirv_samples, test_device_runtime as t
-from phobos_sim.errors import *
-from phobos_sim.gpu import device as devices
-"""
-
-
-def script(body: str, **env: str) -> str:
-    """Run Python code in a process of its own; returns its output. Anything on stderr fails."""
-    code = PREAMBLE.format(tests=str(Path(__file__).parent)) + body
-    done = subprocess.run(
-        [sys.executable, "-c", code], env={**os.environ, **env}, capture_output=True, text=True, timeout=100
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    return done.stdout
-
-
-def test_leaving_everything_open_at_exit_is_fine() -> None:
-    name = device_name()
-    out = script(
-        f"""
-gpu = devices.open_device({name!r})
-made, buffers = t.add(gpu), [gpu.buffer(64) for _ in range(3)]
-gpu.dispatch(made, buffers[:2], [0, 1])
-view = buffers[0].view()
-print("end")
-"""
-    )
-    assert out == "end\n"
-
-
-def test_a_timeout_abandons_the_device() -> None:
-    """The error names the variable; what was on the device is refused; the process still ends."""
-    name = device_name()
-    out = script(
-        f"""
-gpu = devices.open_device({name!r})
-out, made = gpu.buffer(64), gpu.pipeline(t.trips_module(), 1, 2)
-gpu.dispatch(made, [out], [0, 1])
-os.environ["PHOBOS_TIMEOUT"] = "0.2"
-try:
-    gpu.dispatch(made, [out], [0, 60000], (65535, 1, 1))
-except DispatchTimeout as error:
-    print(error.exit_status, "PHOBOS_TIMEOUT" in str(error))
-try:
-    out.read()
-except UnavailableError as error:
-    print("closed or was lost" in str(error), gpu.alive)
-out.close(); made.close(); gpu.close()
-"""
-    )
-    assert out == "2 True\nTrue False\n"
-
-
-def test_after_a_timeout_the_device_opens_anew() -> None:
-    name = device_name()
-    out = script(
-        f"""
-gpu = devices.open_device({name!r})
-out, made = gpu.buffer(64), gpu.pipeline(t.trips_module(), 1, 2)
-os.environ["PHOBOS_TIMEOUT"] = "0.0001"
-groups = 64
-while True:
-    try:
-        gpu.dispatch(made, [out], [0, 60000], (groups, 1, 1))
-        groups *= 4
-    except DispatchTimeout:
-        break
-del os.environ["PHOBOS_TIMEOUT"]
-again = devices.open_device({name!r})
-t.check_words(again)
-print(again is gpu, again.alive)
-"""
-    )
-    assert out == "False True\n"
-
-
-def test_a_forked_child_opens_its_own_device() -> None:
-    name = device_name()
-    out = script(
-        f"""
-gpu = devices.open_device({name!r})
-t.check_words(gpu)
-child = os.fork()
-if child == 0:
-    try:
-        assert not gpu.alive
-        t.check_words(devices.open_device({name!r}))
-    except BaseException as error:
-        print(repr(error), flush=True)
-        os._exit(1)
-    os._exit(0)
-print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
-t.check_words(gpu)
-"""
-    )
-    assert out == "0\n"
-
-
-def test_two_drivers_at_once() -> None:
-    """lavapipe and SwiftShader in one process give the same words; a part of both names is ambiguous."""
-    llvmpipe()
-    files = [*Path("/usr/share/vulkan/icd.d").glob("lvp_icd*.json"), swiftshader()]
-    if len(files) < 2:
-        pytest.skip("Vulkan: lavapipe's driver file is not in /usr/share/vulkan/icd.d")
-    both = os.pathsep.join(map(str, files))
-    out = script(
-        """
-known = devices.devices()
-print([info.name.split()[0] for info in known])
-for name in ("vulkan:llvmpipe", "vulkan:swift", "vulkan:1", "vulkan:0"):
-    gpu = devices.open_device(name)
-    t.check_words(gpu)
-    print(gpu.info.index, gpu.target.subgroup_size > 1, gpu.target.loop_budget)
-one, other = devices.open_device("vulkan:0"), devices.open_device("vulkan:1")
-foreign, buffers = t.add(other), [one.buffer(64), one.buffer(64)]
-for wrong in (lambda: devices.open_device("vulkan:e"), lambda: one.dispatch(foreign, buffers, [0, 0])):
-    try:
-        wrong()
-    except PhobosError as error:
-        print(type(error).__name__, "ambiguous" in str(error), "another device" in str(error))
-out = other.buffer(64)
-other.dispatch(other.pipeline(t.trips_module(), 1, 2), [out], [0, 70000])
-print(out.read()[0])
-""",
-        VK_DRIVER_FILES=both,
-        VK_ICD_FILENAMES=both,
-    )
-    assert out.splitlines() == [
-        "['llvmpipe', 'SwiftShader']",
-        "0 True 65000",
-        "1 True None",
-        "1 True None",
-        "0 True 65000",
-        "UsageError True False",
-        "LaunchError False True",
-        "70000",
-    ]
