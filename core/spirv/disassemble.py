@@ -268,7 +268,7 @@ def summary(instructions: list[Instruction]) -> str:
     controls = [i.texts[0] for i in instructions if i.name == "OpLoopMerge"]
     marked = ", ".join(f"{controls.count(c)} {c}" for c in sorted(set(controls)))
     phis = sum(i.name == "OpPhi" for i in instructions)
-    return f"{len(controls)} loops{f' ({marked})' if marked else ''}, {phis} OpPhi"
+    return f"{len(controls)} loops{f' ({marked})' if marked else ''}, {phis} phis"
 
 
 def _lines(instructions: list[Instruction], names: dict[int, str]) -> Iterator[str]:

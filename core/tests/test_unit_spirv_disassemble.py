@@ -44,15 +44,15 @@ def test_loop_controls_are_listed() -> None:
         "DontUnroll",
         "None",
     ]
-    assert summary(instructions) == "4 loops (2 DontUnroll, 1 None, 1 Unroll), 0 OpPhi"
+    assert summary(instructions) == "4 loops (2 DontUnroll, 1 None, 1 Unroll), 0 phis"
     assert "; 4 loops" not in disassemble(SAMPLES["control"](), header=False)
-    assert "4 loops (2 DontUnroll, 1 None, 1 Unroll), 0 OpPhi" in disassemble(SAMPLES["control"]())
+    assert "4 loops (2 DontUnroll, 1 None, 1 Unroll), 0 phis" in disassemble(SAMPLES["control"]())
 
 
 def test_a_phi_would_be_counted() -> None:
     b = Builder()
     b.raw("Phi", b.type("u32"), b.u32(0).id, b.entry)
-    assert summary(parse(b.module())) == "0 loops, 1 OpPhi"
+    assert summary(parse(b.module())) == "0 loops, 1 phis"
 
 
 @pytest.mark.parametrize(
