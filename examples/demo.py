@@ -17,7 +17,7 @@ SIZE = 512
 
 
 def grid(meta: dict[str, int]) -> tuple[int, int]:
-    return meta["M"] // meta["TILE_M"], meta["N"] // meta["TILE_N"]
+    return meta["M"] // meta["BM"], meta["N"] // meta["BN"]
 
 
 def main() -> int:
@@ -36,8 +36,8 @@ def main() -> int:
     close = bool(np.all(difference <= 1e-2))  # the tutorial's allclose: atol 1e-2, rtol 0
     print(f"max |numpy - phobos| = {difference.max():.3g}, allclose (atol 1e-2): {close}")
     print(f"device      {launch.device}, form {launch.form}, {seconds:.2f} s with compiling")
-    for span, instruction, reason in launch.paths:
-        print(f"dot         {instruction} at {Path(span.source.path).name}:{span.line} ({reason})")
+    for path in launch.paths:
+        print(f"dot         {path.instruction} at {Path(path.place).name} ({path.reason})")
     print(f"sha256(C)   {launch.sha256['C']}")
     unlike = int(np.count_nonzero(c.view(np.uint16) != want.view(np.uint16)))
     print(f"numpy's float32 product, rounded to f16, has other bits in {unlike} of {c.size} elements")

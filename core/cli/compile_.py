@@ -81,8 +81,9 @@ def _write(data: str | bytes, out: Path | None) -> None:
 
 
 def _spelling(kernel: object, emit: Emit) -> str:
-    from ..lang import printer
+    from importlib import import_module
 
+    printer = import_module("..lang.printer", __package__)
     return str(getattr(printer, f"print_{emit.value}")(kernel.module))  # type: ignore[attr-defined]
 
 
@@ -150,8 +151,8 @@ def _shader(program: Program, dims: dict[str, int], form: str | None, target: Ta
     bound = {name: dims.get(name, _default_extent(program, name)) for name in program.dims}
     extents = {t.name: tuple(bound.get(d, d) if isinstance(d, str) else d for d in t.dims) for t in program.tensors}
     aliases = {t.name: t.name for t in program.tensors}
-    known = facts.analyse(program, extents, bound, (1, 1, 1), {})  # type: ignore[arg-type]
-    choice = mapping.choose(program, target, aliases, form)
+    known = facts.analyse(program, extents, bound, (1, 1, 1), {})
+    choice = mapping.choose(program, target, aliases, 1, form)
     return mapping.emit(Job(program, known, target, SM86, choice.form, aliases), choice)
 
 

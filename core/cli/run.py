@@ -50,7 +50,7 @@ INTEGER_RANGE = 1000  # generated s32 and s64 lie in [-1000, 1000]; 8-bit ones t
 def command(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A kernel source, .py or .ph.")],
     grid: Annotated[
-        str, typer.Option("--grid", metavar="X[,Y[,Z]]", help="CTAs: numbers, or formulas such as M//TILE_M,N//TILE_N.")
+        str, typer.Option("--grid", metavar="X[,Y[,Z]]", help="CTAs: numbers, or formulas such as M//BM,N//BN.")
     ],
     kernel: Kernel = None,
     dim: Annotated[
@@ -121,7 +121,7 @@ def formula(option: str, text: str, names: Mapping[str, int]) -> int:
     try:
         return value(ast.parse(text.strip(), mode="eval").body)
     except SyntaxError:
-        raise UsageError(f"{option} {text}: not a formula such as M//TILE_M") from None
+        raise UsageError(f"{option} {text}: not a formula such as M//BM") from None
     except ZeroDivisionError:
         raise UsageError(f"{option} {text}: division by zero") from None
 

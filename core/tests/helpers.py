@@ -69,7 +69,7 @@ def tool(name: str) -> str:
 
 def cli(*args: object, timeout: float = 120, **env: str) -> subprocess.CompletedProcess[str]:
     """Run the command line in a process of its own, as a user would."""
-    command = [sys.executable, "-m", "phobos_sim", *map(str, args)]
+    command = [sys.executable, "-P", "-m", "phobos_sim", *map(str, args)]
     return subprocess.run(
         command, capture_output=True, text=True, timeout=timeout, env={**os.environ, **env}, check=False
     )

@@ -11,7 +11,7 @@ import pytest
 from helpers import ROOT, cli, llvmpipe, require_torch, shared
 
 MATMUL = ROOT / "examples" / "matmul.py"
-SMALL = ("--dim", "M=64", "--dim", "N=64", "--dim", "K=64", "--grid", "M//TILE_M,N//TILE_N")
+SMALL = ("--dim", "M=64", "--dim", "N=64", "--dim", "K=64", "--grid", "M//BM,N//BN")
 
 
 def test_doctor_without_a_driver_says_what_to_install() -> None:
