@@ -1,9 +1,9 @@
 """One instruction on batches of codes on a Vulkan device: the device half of `sim.execute`, also used by the probe.
 
-An elementwise instruction becomes one shader: an invocation takes four elements, so that every access is 16 bytes wide (32
-for 64-bit formats); narrower codes are widened to 32-bit words on the host. Batches are padded to whole workgroups and split
-below every device's limits; there are no loops, so lavapipe's loop limit does not apply. Matrix instructions go to
-`execute_matrix`.
+An elementwise instruction becomes one shader: an invocation takes four elements, so that every access is 16 bytes wide
+(32 for 64-bit formats); narrower codes are widened to 32-bit words on the host. Batches are padded to whole workgroups
+and split below every device's limits; there are no loops, so lavapipe's loop limit does not apply. Matrix instructions
+go to `execute_matrix`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ def execute(
 ) -> Codes:
     """Codes of the results, of the operands' shape (matrix instructions: of c's).
 
-    instructions: None, ``native`` or ``integer`` (`probe.target_for`). Raises UnavailableError for what the device lacks.
+    instructions: None, ``native`` or ``integer`` (`probe.target_for`). Raises UnavailableError for what the device
+    lacks.
     """
     target = probe.target_for(device, (instruction.key,), instructions)
     if instruction.is_matrix:

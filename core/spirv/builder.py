@@ -198,6 +198,7 @@ class Builder:
     def __init__(self, target: Any = None, local_size: tuple[int, int, int] = (1, 1, 1)) -> None:
         self.target = target
         self.local_size = local_size
+        self.mufu_binding = 0  # where the shader's author binds MUFU's coefficient tables, for the emitters
         self.next_id = 1
         self.capabilities = {"Shader"}
         self.extensions: set[str] = set()

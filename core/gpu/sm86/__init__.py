@@ -1,6 +1,7 @@
 """SPIR-V of every SM86 instruction: one file per family, with the names and the order of `reference/`.
 
-`emit` writes an instruction into a shader; `candidates` names its forms. See `resolve` for how rows find their emitters.
+`emit` writes an instruction into a shader; `candidates` names its forms. See `resolve` for how rows find their
+emitters.
 """
 
 from __future__ import annotations

@@ -11,14 +11,14 @@ Rules:
 from __future__ import annotations
 
 from ...formats import Format
-from ...spirv.builder import Builder, Value
+from ...spirv.builder import BITS, Builder, Value
 from . import soft
 from .soft import Number, Wide
 
 
 def add(e: Builder, fmt: Format, a: Value, b: Value) -> Value:
     """a + b, rounded to nearest even."""
-    position = soft.BITS[a.kind] - 3
+    position = BITS[a.kind] - 3
     result = soft.round_pack(
         e, fmt, soft.add_numbers(e, soft.unpack(e, fmt, a, position), soft.unpack(e, fmt, b, position))
     )
@@ -60,7 +60,7 @@ def fma(e: Builder, fmt: Format, a: Value, b: Value, c: Value) -> Value:
 
 def divide(e: Builder, fmt: Format, a: Value, b: Value) -> Value:
     """a / b, rounded to nearest even; x / 0 is infinity, 0 / 0 is NaN."""
-    head = soft.BITS[a.kind] - 2
+    head = BITS[a.kind] - 2
     x, y = (soft.normalised(e, soft.unpack(e, fmt, code, head)) for code in (a, b))
     steps = fmt.fraction_bits + 3
     remainder, quotient = x.significand, e.const(0, a.kind)
@@ -87,7 +87,8 @@ def quotient_code(e: Builder, fmt: Format, a: Value, b: Value, quotient: Number)
 def square_root(e: Builder, fmt: Format, a: Value) -> Value:
     """The square root, rounded to nearest even; negative operands but -0 give NaN."""
     x, exponent = even_exponent(e, fmt, a)
-    # x has its leading bit at fraction_bits or one above; the root gets fraction_bits + 3 bits, two radicand bits a step.
+    # x has its leading bit at fraction_bits or one above; the root gets fraction_bits + 3 bits, two radicand bits a
+    # step.
     steps = fmt.fraction_bits + 3
     zero, one = e.const(0, a.kind), e.const(1, a.kind)
     remainder, root = zero, zero

@@ -20,9 +20,10 @@ FORMS = {
     **{f"f2f {pair}": ("native",) for pair in ("f32 f64", "f16 f64", "bf16 f64", "f64 f32")},
     "f2i": ("native",),
     "low_byte": ("native",),
-    **{f"i2f {source} {target}": ("native",) for source in ("s8", "u8", "s32", "u32") for target in ("f32", "f64", "f16")},
+    **{f"i2f {source} {target}": ("native",) for source in ("s8", "u8", "s32") for target in ("f32", "f64", "f16")},
     **{f"i2f {source} bf16": ("native",) for source in ("s8", "u8")},
     **{f"i2f s64 {target}": ("native",) for target in ("f32", "f64")},
+    "i2f u32 f32": ("native",),
 }
 
 

@@ -2,8 +2,8 @@
 
 Rules:
 1. IEEE 754 round to nearest even; NaN results are the canonical 7fffffffffffffff (assumed, phobos-language.md 0.2).
-2. Codes are uint64 words, so every form needs 64-bit integers; ``native`` needs shaderFloat64 too. A device without them
-   cannot run f64 (design.md 5): the emitters raise and name the operation.
+2. Codes are uint64 words, so every form needs 64-bit integers; ``native`` needs shaderFloat64 too. A device without
+   them cannot run f64 (design.md 5): the emitters raise and name the operation.
 3. ``%`` is the f32 sequence of phobos-language.md D.1 in f64: q = a / b, then a - trunc(q) * b with one rounding.
 """
 

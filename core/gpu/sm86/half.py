@@ -2,9 +2,9 @@
 
 Rules (design.md 4.2; tile-lowering.md C for the forms):
 1. Sums, products and fused multiply-adds are rounded once to nearest even; subnormals are kept; NaN is 7fff.
-2. ``native``: f32 holds every product of two f16 and rounds sums so finely that the second rounding to 16 bits is harmless
-   (24 >= 2 * 11 + 2 bits); a fused multiply-add rounds its f32 sum to odd first. No step meets an f32 subnormal, and f32 is
-   narrowed in integers, so it is right on drivers that flush.
+2. ``native``: f32 holds every product of two f16 and rounds sums so finely that the second rounding to 16 bits is
+   harmless (24 >= 2 * 11 + 2 bits); a fused multiply-add rounds its f32 sum to odd first. No step meets an f32
+   subnormal, and f32 is narrowed in integers, so it is right on drivers that flush.
 3. A product of two bf16 may leave the range of f32: HFMA2.BF16_V2 sums in f64 (``double``), or in integers.
 4. sm_86 has no bf16 sum or product of its own: HFMA2.BF16_V2 with 1.0, -1.0 or -0.0 gives the plain sum, difference and
    product.

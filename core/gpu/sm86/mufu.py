@@ -2,15 +2,16 @@
 
 Rules (design.md 4.3; measured on an H200 over all 2^32 inputs of each function):
 
-1. ``A = (C0[i] << s0) + C1[i] * x + ((C2[i] * S(x)) << s2) + bias`` with i the upper and x the lower bits of the reduced
-   argument. A needs more than 32 bits, so it is split at s0: ``A >> s0 = C0 + C1 * (x >> s0) + (t >> s0)`` with
-   ``t = C1 * (x mod 2^s0) + ((C2 * S) << s2) + bias``; the low s0 bits of t are those of A.
-2. S squares 17 bits to 15, each partial product truncated before the sum. With h = x >> 9 and l = x & 511 it is h * h plus
-   14 products of one bit with a shifted part, halved.
+1. ``A = (C0[i] << s0) + C1[i] * x + ((C2[i] * S(x)) << s2) + bias`` with i the upper and x the lower bits of the
+   reduced argument. A needs more than 32 bits, so it is split at s0: ``A >> s0 = C0 + C1 * (x >> s0) + (t >> s0)``
+   with ``t = C1 * (x mod 2^s0) + ((C2 * S) << s2) + bias``; the low s0 bits of t are those of A.
+2. S squares 17 bits to 15, each partial product truncated before the sum. With h = x >> 9 and l = x & 511 it is h * h
+   plus 14 products of one bit with a shifted part, halved.
 3. Every NaN gives 7fffffff; subnormal operands count as zero of their sign, except in TANH.
 
-The coefficients lie in a storage buffer of two words a row (`table_words`), bound at `e.mufu_binding`; magnitudes only, as
-the sign of a column is fixed for a function: word 0 is C0 and the 17th bit of C1 (its top bit), word 1 is C1 | C2 << 16.
+The coefficients lie in a storage buffer of two words a row (`table_words`), bound at `e.mufu_binding`; magnitudes
+only, as the sign of a column is fixed for a function: word 0 is C0 and the 17th bit of C1 (its top bit), word 1 is C1
+| C2 << 16.
 
 EX2 has a ``native`` form that converts its argument with float operations on normal numbers; the rest is the same.
 """
@@ -34,7 +35,9 @@ USES = {"ex2_f16": ("MUFU.EX2",)}
 
 TABLES = ("rcp", "rsq", "sqrt", "ex2", "lg2", "sin", "tanh")
 #: Signs of C1 and C2 by table.
-SIGNS = {"rcp": (-1, 1), "rsq": (-1, 1), "sqrt": (1, -1), "ex2": (1, 1), "lg2": (1, -1), "sin": (1, -1), "tanh": (1, -1)}
+SIGNS = {
+    "rcp": (-1, 1), "rsq": (-1, 1), "sqrt": (1, -1), "ex2": (1, 1), "lg2": (1, -1), "sin": (1, -1), "tanh": (1, -1),
+}  # fmt: skip
 _FRACTION = (1 << 23) - 1
 _ONE = 127 << 23
 
@@ -132,7 +135,7 @@ def _finish(e: Builder, a: Value, code: Value) -> Value:
 
 
 def _root_argument(e: Builder, a: Value) -> tuple[Value, Value]:
-    """(fraction with the parity of the unbiased exponent as bit 23, half of that exponent rounded down) of RSQ and SQRT."""
+    """(fraction with the parity of the unbiased exponent as bit 23, half of that exponent rounded down)."""
     exponent = _exponent(e, a)
     fraction = (a & _FRACTION) | (((exponent + 1) & 1) << 23).u
     return fraction, (exponent - 127) >> 1

@@ -2,8 +2,9 @@
 
 Rules:
 1. Widening is exact; narrowing rounds once, to nearest even or toward zero; NaN become canonical; infinities stay.
-2. The native forms scale f16 subnormals with one f32 operation on normal numbers (tile-lowering.md C), so they are right on
-   drivers that flush; packHalf2x16 and OpFConvert are not used: they are slow on lavapipe and wrong on SwiftShader.
+2. The native forms scale f16 subnormals with one f32 operation on normal numbers (tile-lowering.md C), so they are
+   right on drivers that flush; packHalf2x16 and OpFConvert are not used: they are slow on lavapipe and wrong on
+   SwiftShader.
 """
 
 from __future__ import annotations

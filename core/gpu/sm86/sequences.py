@@ -2,9 +2,9 @@
 
 Rules (design.md 4.2, measured with the CUDA 13.0 compiler for sm_86; phobos-language.md D.1 for exp, log, pow and %):
 1. A sequence is made of other rows, each by the form that the probe found for it (`USES`); it has no forms of its own.
-2. div.rn, rcp.rn and sqrt.rn are correctly rounded. Their forms: ``native`` is the device's operation; ``seeded`` takes the
-   device's quotient or root of two significands, which Vulkan bounds to a few units, and puts it right in integers; the
-   integer form makes one bit a step and needs no float.
+2. div.rn, rcp.rn and sqrt.rn are correctly rounded. Their forms: ``native`` is the device's operation; ``seeded``
+   takes the device's quotient or root of two significands, which Vulkan bounds to a few units, and puts it right in
+   integers; the integer form makes one bit a step and needs no float.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ def div_rn_native(e: Builder, a: Value, b: Value) -> Value:
 
 
 def div_rn_seeded(e: Builder, a: Value, b: Value) -> Value:
-    """The device divides two significands in [1, 2); the quotient, a few units off at most, is put right in integers."""
+    """The device divides two significands in [1, 2); the quotient, a few units off, is put right in integers."""
     x, y = (soft.normalised(e, soft.unpack(e, F32, code, 23)) for code in (a, b))
     less = x.significand < y.significand
     numerator = x.significand << e.select(less, e.u32(1), e.u32(0))  # now 1 <= numerator / significand < 2
@@ -163,8 +163,8 @@ def div_rn_seeded(e: Builder, a: Value, b: Value) -> Value:
     return arithmetic.quotient_code(e, F32, a, b, Number(x.sign ^ y.sign, exponent, digits, 25))
 
 
-#: How far a seed may be off, in units of its 24-bit result. Vulkan: OpFDiv within 2.5 ulp; Sqrt as 1 / InverseSqrt, 2 ulp
-#: and 2.5 ulp, so within 5; one more for the scaling and one for the truncation.
+#: How far a seed may be off, in units of its 24-bit result. Vulkan: OpFDiv within 2.5 ulp; Sqrt as 1 / InverseSqrt, 2
+#: ulp and 2.5 ulp, so within 5; one more for the scaling and one for the truncation.
 SEED_UNITS = 4
 ROOT_UNITS = 7
 

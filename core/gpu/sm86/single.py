@@ -1,7 +1,8 @@
 """f32 instructions: FADD, FMUL, FFMA, FMNMX, FNEG, FRND, FSETP. Twin: `reference.single`.
 
 Rules (design.md 4.2; tile-lowering.md B for the forms of FFMA):
-1. Arithmetic rounds to nearest even, keeps subnormals and gives the canonical NaN 7fffffff; copies and sign flips keep bits.
+1. Arithmetic rounds to nearest even, keeps subnormals and gives the canonical NaN 7fffffff; copies and sign flips keep
+   bits.
 2. .FTZ flushes subnormal operands and results to zero of their sign.
 3. FMNMX orders -0 below +0; one NaN gives the other operand, two give the canonical NaN; .NAN gives it for one.
 4. FSETP is ordered: false where a NaN takes part, also NE.
@@ -110,7 +111,7 @@ def ffma_double(e: Builder, a: Value, b: Value, c: Value, *, ftz: bool = False) 
 
 
 def odd_sum(e: Builder, x: Value, y: Value) -> Value:
-    """Bits of the f64 sum of two f64, rounded to odd: of the two neighbours of an inexact sum the one with an odd code."""
+    """Bits of the f64 sum of two f64, rounded to odd: an inexact sum takes its neighbour with the odd code."""
     total = x + y
     back = total - x
     error = (x - (total - back)) + (y - back)  # exact (Knuth's TwoSum); NaN where the sum is not finite

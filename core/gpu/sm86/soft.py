@@ -1,12 +1,12 @@
 """Floating arithmetic on integer words: what every integer form is made of.
 
-The twin of `formats.split`, `formats.shift_right_sticky` and `formats.round_pack`, written as SPIR-V. Needs no float, no
-fused operation and (below f64) no 64-bit integer, so it is right on drivers that flush subnormals. Only OpSelect, never a
-branch: branches multiply SwiftShader's compile time, and lavapipe executes both sides anyway.
+The twin of `formats.split`, `formats.shift_right_sticky` and `formats.round_pack`, written as SPIR-V. Needs no float,
+no fused operation and (below f64) no 64-bit integer, so it is right on drivers that flush subnormals. Only OpSelect,
+never a branch: branches multiply SwiftShader's compile time, and lavapipe executes both sides anyway.
 
 Rules:
-1. A `Number` is ``significand * 2^(exponent - bias - position)`` of a format: `position` is where the leading bit stands
-   when `exponent` is the biased exponent of the value. Formats up to 32 bits use u32 words, f64 uses u64 words.
+1. A `Number` is ``significand * 2^(exponent - bias - position)`` of a format: `position` is where the leading bit
+   stands when `exponent` is the biased exponent of the value. Formats up to 32 bits use u32 words, f64 uses u64 words.
 2. Bits that a shift loses are kept as a one in the lowest place (round to odd), so that the one rounding at the end is
    right (J. Hauser, Berkeley SoftFloat, "jamming").
 3. Rounding, overflow and subnormal results live in `round_pack` alone.
@@ -164,8 +164,8 @@ def normalised(e: Builder, x: Number) -> Number:
 def round_pack(e: Builder, fmt: Format, x: Number, rounding: str = "rn", overflow: str = "infinity") -> Value:
     """The code of a number, rounded once: ``rn`` to nearest even, ``rz`` toward zero; overflow: infinity or largest.
 
-    The top bit of `x.significand` is clear; its lowest bit may be sticky if it has at least two bits more than the format
-    keeps. A zero has an exponent below every format's, and keeps its sign.
+    The top bit of `x.significand` is clear; its lowest bit may be sticky if it has at least two bits more than the
+    format keeps. A zero has an exponent below every format's, and keeps its sign.
     """
     kind, width = x.significand.kind, _bits(x.significand)
     head = width - 2  # leading bit here: one place left for the carry of the rounding
@@ -202,8 +202,8 @@ _NOTHING = -(1 << 13)  # exponent of a zero: below that of every other term
 def add_numbers(e: Builder, x: Number, y: Number) -> Number:
     """The sum of two numbers whose leading bits are at most at the same `position`, three below the word's top bit.
 
-    Exact but for a sticky bit. Unless the exponents are equal, the number with the larger one must have its leading bit in
-    place. A zero sum is +0 unless both terms are negative.
+    Exact but for a sticky bit. Unless the exponents are equal, the number with the larger one must have its leading
+    bit in place. A zero sum is +0 unless both terms are negative.
     """
     assert x.position == y.position <= _bits(x.significand) - 3
     first = x.exponent >= y.exponent
