@@ -31,6 +31,7 @@ MATRIX_CLASSES = (
     "tiny",
 )
 
+
 DTYPES = {1: np.bool_, 8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}
 
 
@@ -171,12 +172,22 @@ def matrix_tiles(seed: int, label: str, formats: tuple[Format, ...], result: For
         return _integer_tiles(stream, formats, shapes)
     special: dict[str, Callable[..., tuple[np.ndarray, np.ndarray, np.ndarray]]] = {
         "finite": _windowed, "subnormal": _subnormal, "zeros_huge": _zeros_huge, "cancellation": _cancellation,
-        "infinities": _infinities, "tiny": _tiny,
+        "infinities": _infinities, "tiny": _tiny, "ties": _matrix_ties, "floor": _floor,
     }  # fmt: skip
     if name in special:
         return special[name](stream, formats, result, shapes)
     a, b, c = (draw(stream, fmt, name, s) for fmt, s in zip(formats, shapes, strict=True))
     return a, b, c
+
+
+def matrix_classes(formats: tuple[Format, ...], result: Format) -> tuple[str, ...]:
+    """The classes a matrix instruction is recorded on: the ten, sums next to a rounding point, and, where products
+    reach so low, sums that only the floor of rule R4 decides."""
+    operand = formats[0]
+    if not operand.is_float:
+        return ("raw",)
+    reaches = 2 * (operand.emin - operand.fraction_bits) < result.emin - result.fraction_bits
+    return (*MATRIX_CLASSES, "ties", *(("floor",) if reaches else ()))
 
 
 def _integer_tiles(stream: Stream, formats: tuple[Format, ...], shapes: tuple[tuple[int, ...], ...]):  # type: ignore[no-untyped-def]
@@ -219,6 +230,7 @@ def _subnormal(stream, formats, result, shapes):  # type: ignore[no-untyped-def]
     b = np.where(partner == 1, draw(stream, formats[1], "near_one", shapes[1]), b)
     b = np.where(partner == 2, draw(stream, formats[1], "huge", shapes[1]), b)
     c = np.where(stream.chance(4, shapes[2]), draw(stream, formats[2], "tiny", shapes[2]), c)
+    a[:, 1] = signed_zero(stream, formats[0], a[:, 1].shape)  # a row whose addends pass alone
     return a, b, np.where(stream.chance(4, shapes[2]), signed_zero(stream, formats[2], shapes[2]), c)
 
 
@@ -233,7 +245,12 @@ def _zeros_huge(stream, formats, result, shapes):  # type: ignore[no-untyped-def
     zero_b, first_b = zero_at.transpose(0, 2, 1), first.transpose(0, 2, 1)
     a = np.where(zero_at, np.where(first, zero[0], huge[0]), small[0])
     b = np.where(zero_b, np.where(first_b, huge[1], zero[1]), small[1])
-    return a, b, np.where(stream.chance(3, shapes[2]), zero[2], small[2])
+    c = np.where(stream.chance(3, shapes[2]), zero[2], small[2])
+    # one result a tile whose every term is -0
+    a[:, 0] = codes(np.array([1 << (formats[0].bits - 1)], np.uint64), formats[0])
+    b[:, :, 0] &= codes(np.array([(1 << (formats[1].bits - 1)) - 1], np.uint64), formats[1])
+    c[:, 0, 0] = codes(np.array([1 << (formats[2].bits - 1)], np.uint64), formats[2])[0]
+    return a, b, c
 
 
 def _cancellation(stream, formats, result, shapes):  # type: ignore[no-untyped-def]
@@ -279,6 +296,72 @@ def _tiny(stream, formats, result, shapes):  # type: ignore[no-untyped-def]
         draw(stream, formats[2], "tiny", shapes[2]),
     )
     return out[0], out[1], np.where(stream.chance(4, shapes[2]), signed_zero(stream, formats[2], shapes[2]), c)
+
+
+def power(fmt: Format, exponent: np.ndarray, factor: np.ndarray | int = 1) -> np.ndarray:
+    """Codes of factor * 2^exponent; the factor has at most the format's significant bits and the value fits."""
+    return from_float(np.ldexp(np.asarray(factor, np.float64), exponent), fmt)
+
+
+def _halves(fmt: Format, exponent: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Two exponents that the format holds and that add up to this one."""
+    first = np.clip(exponent // 2, fmt.emin - fmt.fraction_bits, fmt.bias)
+    return first, exponent - first
+
+
+def _matrix_ties(stream, formats, result, shapes):  # type: ignore[no-untyped-def]
+    """An addend, a product of half its last place (a tie), and a product far below that decides the tie."""
+    count, m, k = shapes[0]
+    n = shapes[2][2]
+    low = max(result.emin, 2 * formats[0].emin + result.fraction_bits + 4)
+    exponent = stream.between(low, min(result.bias, 2 * formats[0].bias) - 1, (count, 1, 1))
+    a, b = np.zeros(shapes[0], DTYPES[formats[0].bits]), np.zeros(shapes[1], DTYPES[formats[1].bits])
+    below = exponent - result.fraction_bits - 1
+    far = np.maximum(exponent - stream.between(22, 27, (count, 1, n)), 2 * (formats[0].emin - formats[0].fraction_bits))
+    place = np.arange(count) % (k // 2)
+    for at, height in ((place, np.broadcast_to(below, far.shape)), (place + k // 2 * (np.arange(count) % 2), far)):
+        left, _ = _halves(formats[0], height[:, :, :1])
+        at = np.where((at == place) & (height is far), (at + 1) % k, at)
+        sign = np.where(stream.chance(2, (count, m)), -1, 1)
+        for tile in range(count):
+            a[tile, :, at[tile]] = power(formats[0], np.broadcast_to(left[tile, 0], (m,)), sign[tile])
+            b[tile, at[tile]] = power(formats[1], height[tile, 0] - left[tile, 0])
+    return a, b, build(stream, formats[2], np.broadcast_to(exponent, shapes[2]))
+
+
+def _floor(stream, formats, result, shapes):  # type: ignore[no-untyped-def]
+    """Sums that reach the smallest result (f16: pass its half) only where terms far below it are kept.
+
+    A block of 4, 8 or 16 products holds small terms 2^x and one or two large ones that leave just their sum missing; x
+    runs through the lowest places of a group for 23 to 26 fraction bits, whatever the card.
+    """
+    count, m, k = shapes[0]
+    a, b = np.zeros(shapes[0], DTYPES[formats[0].bits]), np.zeros(shapes[1], DTYPES[formats[1].bits])
+    half = result.fraction_bits == 10
+    edge = result.emin - result.fraction_bits - half
+    lowest = 2 * (formats[0].emin - formats[0].fraction_bits)
+    low, high = (edge - 24, edge - 15) if half else (edge - 14, edge - 1)
+    for tile in range(count):
+        width = min(k, (4, 8, 16)[tile % 3])
+        start = width * int(stream.below(k // width, (1,))[0])
+        x = max(int(stream.between(low, high, (1,))[0]), lowest)
+        missing = (1 << (edge - x)) - (0 if half else width - 2)
+        # the large part in two factors of at most seven bits (an f16 sum passes its tie with any small term at all)
+        large = [missing, 0] if half else [missing >> 7 << 7, missing & 127]
+        for offset in range(width):
+            factor = large[offset] if offset < 2 else 1
+            zeros = (factor & -factor).bit_length() - 1 if factor else 0
+            # each term in two halves: a subnormal factor would raise the exponent of the large product
+            first, second = (int(e) for e in _halves(formats[0], np.array(x + zeros)))
+            a[tile, :, start + offset] = power(formats[0], np.array(first))
+            sign = -1 if tile % 5 == 4 else 1
+            b[tile, start + offset] = power(formats[1], np.array(second), sign * (factor >> zeros))
+    c = np.where(
+        stream.chance(4, shapes[2]),
+        signed_zero(stream, formats[2], shapes[2]),
+        codes(np.zeros(shapes[2], np.uint64), formats[2]),
+    )
+    return a, b, c
 
 
 # --- scalar operands -------------------------------------------------------------------------------------------------

@@ -36,8 +36,8 @@ _TYPES: dict[str, type | tuple[type, ...]] = {
 class Row:
     """One instruction of a recording.
 
-    kind: ``matrix`` (inputs a [t, m, k], b [t, k, n], c [t, m, n]), ``scalar`` (flat) or ``gemm`` (a [m, k], b [k, n],
-    c [m, n], k tiles executed in `k_order`). classes: (input class, how many tiles or elements), in order. labels:
+    kind: ``matrix`` (inputs a [t, m, k], b [t, k, n], c [t, m, n]), ``dot`` (a [t, k], b [t, k], c [t]), ``scalar``
+    (flat) or ``gemm`` (a [m, k], b [k, n], c [m, n], k tiles executed in `k_order`). classes: (input class, how many tiles or elements), in order. labels:
     (vector, flat index of its result) of named vectors. ptx: what was executed. results: codes of the output.
     """
 

@@ -20,7 +20,7 @@ import numpy as np
 from ... import isa
 from ...formats import FORMATS, Format
 from ...isa import Instruction
-from ..classes import DTYPES, MATRIX_CLASSES, Stream, build, codes, matrix_tiles, scalar_inputs
+from ..classes import DTYPES, Stream, build, codes, matrix_classes, matrix_tiles, scalar_inputs
 from ..corners import Corner
 from .scalar_ptx import Body, body_for
 
@@ -91,9 +91,9 @@ def _matrix(row: Instruction, seed: int, sizes: Sizes) -> Job:
     assert row.shape is not None
     shape = (row.shape.m, row.shape.n, row.shape.k)
     formats = _formats(row)
-    names = MATRIX_CLASSES if formats[0].is_float else ("raw",)
-    count = sizes.tiles if formats[0].is_float else sizes.integer_tiles
     assert row.result is not None
+    names = matrix_classes(formats, row.result)
+    count = sizes.tiles if formats[0].is_float else sizes.integer_tiles
     drawn = [matrix_tiles(seed, row.key, formats, row.result, shape, name, count) for name in names]
     inputs = {f"{row.key}.{letter}": np.concatenate([part[i] for part in drawn]) for i, letter in enumerate("abc")}
     return Job(row.family, row.key, row, "matrix", row.ptx[0], inputs, [(name, count) for name in names])
