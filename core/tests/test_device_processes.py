@@ -94,7 +94,7 @@ print(again is gpu, again.alive)
 
 
 def test_a_forked_child_opens_its_own_device() -> None:
-    """On lavapipe: other drivers (SwiftShader) may not survive a fork themselves, which the smoke dispatch then finds."""
+    """On lavapipe: SwiftShader, for one, does not survive a fork itself; the smoke dispatch finds that out."""
     name = llvmpipe()
     out = script(
         f"""
