@@ -7,7 +7,6 @@ load(path)          kernels of a `.py` or `.ph` source, which is read and never 
 use(device=...)     choose the device: a function and a context manager
 execute(name, ...)  one SM86 instruction or PTX operation on batches of codes or arrays
 compare(a, b)       two arrays as codes: counts by class, first and worst difference
-explain(...), diff(...)  why a result is what it is; two runs of a kernel side by side
 """
 
 from __future__ import annotations
@@ -15,6 +14,25 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 from types import ModuleType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # what type checkers see; `_HOME` says the same to the interpreter
+    from . import errors as errors
+    from . import isa as isa
+    from . import lang as lang
+    from .choose import use as use
+    from .compare import Comparison as Comparison
+    from .compare import compare as compare
+    from .errors import KernelError as KernelError
+    from .errors import LaunchError as LaunchError
+    from .errors import PhobosError as PhobosError
+    from .errors import RecordingError as RecordingError
+    from .errors import UnavailableError as UnavailableError
+    from .errors import UsageError as UsageError
+    from .execute import execute as execute
+    from .lang.kernel import Kernel as Kernel
+    from .lang.load import load as load
+    from .launch import Launch as Launch
 
 __version__ = "0.1.0"
 
@@ -27,8 +45,6 @@ _HOME: dict[str, str | None] = {
     "execute": ".execute",
     "compare": ".compare",
     "Comparison": ".compare",
-    "explain": ".explain",
-    "diff": ".explain",
     "errors": None,
     "isa": None,
     "lang": None,

@@ -115,7 +115,7 @@ def launch(
     for name, codes in outputs.items():
         bound.tensors[name][...] = codes
         digests[name] = hashlib.sha256(np.ascontiguousarray(codes).astype(codes.dtype.newbyteorder("<"), copy=False)).hexdigest()
-    result = Launch(
+    done = Launch(
         kernel=program.name,
         device=choose.REFERENCE if chosen is None else f"vulkan:{chosen.name}",
         form=used_form,
@@ -127,9 +127,9 @@ def launch(
         sha256=digests,
         notes=[*notes, *(note.message for note in program.notes)],
     )
-    for log_of in _observers:
-        log_of.append(result)
-    return result
+    for launches in _observers:
+        launches.append(done)
+    return done
 
 
 _observers: list[list[Launch]] = []

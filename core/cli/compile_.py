@@ -149,7 +149,7 @@ def _shader(program: Program, dims: dict[str, int], form: str | None, target: Ta
     if unknown:
         raise UsageError(f"--dim {unknown[0]}: kernel {program.name} has the dims {', '.join(program.dims) or 'none'}")
     bound = {name: dims.get(name, _default_extent(program, name)) for name in program.dims}
-    extents = {t.name: tuple(bound.get(d, d) if isinstance(d, str) else d for d in t.dims) for t in program.tensors}
+    extents = {t.name: tuple(bound[d] if isinstance(d, str) else d for d in t.dims) for t in program.tensors}
     aliases = {t.name: t.name for t in program.tensors}
     known = facts.analyse(program, extents, bound, (1, 1, 1), {})
     choice = mapping.choose(program, target, aliases, 1, form)

@@ -33,17 +33,6 @@ if TYPE_CHECKING:
     from ..formats import Format
     from ..tile.program import Program, TensorParam
 
-# numpy dtype of an element format, as its name in numpy or ml_dtypes
-DTYPES = {
-    "f16": "float16",
-    "f32": "float32",
-    "f64": "float64",
-    "s8": "int8",
-    "u8": "uint8",
-    "s32": "int32",
-    "s64": "int64",
-    "pred": "bool",
-}
 INTEGER_RANGE = 1000  # generated s32 and s64 lie in [-1000, 1000]; 8-bit ones take their whole range
 
 
@@ -135,17 +124,6 @@ operations: dict[type[ast.operator], Callable[[int, int], int]] = {
 }
 
 
-def dtype_of(element: Format) -> np.dtype[Any]:
-    """The numpy (or ml_dtypes) dtype of an element format."""
-    import numpy as np
-
-    if element.name == "bf16":
-        import ml_dtypes
-
-        return np.dtype(ml_dtypes.bfloat16)
-    return np.dtype(DTYPES[element.name])
-
-
 def _arguments(program: Program, given: dict[str, str], dims: dict[str, int], seed: int) -> dict[str, Any]:
     """Arguments in parameter order; files first, since they say the dims that generated arrays need."""
     import numpy as np
@@ -159,21 +137,20 @@ def _arguments(program: Program, given: dict[str, str], dims: dict[str, int], se
     if unknown:
         raise UsageError(f"--dim {unknown[0]}: kernel {program.name} has the dims {', '.join(program.dims) or 'none'}")
     extents = dict(dims)
-    for tensor in program.tensors:
-        if tensor.name in loaded:
-            for dim, extent in zip(tensor.dims, loaded[tensor.name].shape):
-                if isinstance(dim, str):
-                    extents.setdefault(dim, extent)
+    for name, array in loaded.items():
+        for dim, extent in zip(program.tensor(name).dims, array.shape):
+            if isinstance(dim, str):
+                extents.setdefault(dim, extent)
+    scalars = {s.name: s.value.element for s in program.scalars}
     written = program.written()
     arguments: dict[str, Any] = {}
     for position, name in enumerate(program.parameters):
-        tensor = next((t for t in program.tensors if t.name == name), None)
-        if tensor is None:
-            scalar = next(s for s in program.scalars if s.name == name)
-            arguments[name] = _scalar(name, given.get(name), scalar.value.element)
+        if name in scalars:
+            arguments[name] = _scalar(name, given.get(name), scalars[name])
         elif name in loaded:
             arguments[name] = loaded[name]
         else:
+            tensor = program.tensor(name)
             shape = tuple(dim if isinstance(dim, int) else _extent(program, dim, extents) for dim in tensor.dims)
             how = given.get(name, "zeros" if name in written else "random")
             # one generator per parameter: an array does not change when another is loaded from a file
@@ -193,16 +170,19 @@ def _extent(program: Program, dim: str, extents: dict[str, int]) -> int:
 def _generate(rng: np.random.Generator, element: Format, shape: tuple[int, ...], how: str) -> np.ndarray:
     import numpy as np
 
-    dtype = dtype_of(element)
+    from ..arrays import typed
+    from ..formats import dtype_of
+
+    zeros: np.ndarray = typed(np.zeros(shape, dtype_of(element)), element)
     if how == "zeros":
-        return np.zeros(shape, dtype)
+        return zeros
     if element.is_float:
-        return (rng.random(shape, np.float64 if element.bits == 64 else np.float32) - 0.5).astype(dtype)
+        return (rng.random(shape, np.float64 if element.bits == 64 else np.float32) - 0.5).astype(zeros.dtype)
     if element.name == "pred":
         return rng.random(shape) < 0.5
-    info = np.iinfo(dtype)
+    info = np.iinfo(zeros.dtype)
     low, high = (info.min, info.max) if element.bits == 8 else (-INTEGER_RANGE, INTEGER_RANGE)
-    return rng.integers(low, high, shape, dtype, endpoint=True)
+    return rng.integers(low, high, shape, zeros.dtype, endpoint=True)
 
 
 def _load(tensor: TensorParam, name: str) -> np.ndarray:
@@ -216,7 +196,9 @@ def _load(tensor: TensorParam, name: str) -> np.ndarray:
     except (OSError, ValueError) as error:
         raise UsageError(f"--arg {tensor.name}={name}: cannot be read as an array: {error}") from None
     if tensor.element.name == "bf16" and array.dtype == np.uint16:
-        return array.view(dtype_of(tensor.element))  # how `--out` writes bf16
+        from ..arrays import typed
+
+        return np.asarray(typed(array, tensor.element))  # how `--out` writes bf16
     return array
 
 
