@@ -344,7 +344,7 @@ def _floor(stream, formats, result, shapes):  # type: ignore[no-untyped-def]
     for tile in range(count):
         width = min(k, (4, 8, 16)[tile % 3])
         start = width * int(stream.below(k // width, (1,))[0])
-        x = max(int(stream.between(low, high, (1,))[0]), lowest)
+        x = max(low + tile % (high - low + 1), lowest)
         missing = (1 << (edge - x)) - (0 if half else width - 2)
         # the large part in two factors of at most seven bits (an f16 sum passes its tie with any small term at all)
         large = [missing, 0] if half else [missing >> 7 << 7, missing & 127]
