@@ -56,11 +56,11 @@ def command(
         text = _spelling(chosen, emit)
         write_json({"kernel": chosen.name, emit.value: text}, json)
     elif emit in (Emit.tile, Emit.instructions):
-        from . import listing
+        from ..tile.listing import instructions, listing
 
         program = chosen.program(constants)
-        text = listing.tile_listing(program) if emit is Emit.tile else listing.instruction_listing(program)
-        write_json(listing.instruction_rows(program), json)
+        text = listing(program) if emit is Emit.tile else instructions(program)
+        write_json({**_rows(program), "listing": text.splitlines()}, json)
     else:
         _emit_shader(chosen.program(constants), emit, integers("--dim", dim), form, device, out, json)
         return
@@ -78,6 +78,26 @@ def _write(data: str | bytes, out: Path | None) -> None:
             sys.stdout.buffer.write(data)
     except OSError as error:
         raise UsageError(f"--out {out}: cannot write there: {error.strerror}") from error
+
+
+def _rows(program: Program) -> dict[str, object]:
+    """What runs and why, as JSON."""
+    return {
+        "kernel": program.name,
+        "threads": program.threads,
+        "constants": dict(program.constants),
+        "contractions": [
+            {
+                "place": str(op.span),
+                "instruction": op.instruction,
+                "path": op.path,
+                "reason": op.reason,
+                "shape": [*op.result.shape, op.a.shape[1]],
+            }
+            for op in program.contractions()
+        ],
+        "notes": [f"{note.span}: {note.message}" for note in program.notes],
+    }
 
 
 def _spelling(kernel: object, emit: Emit) -> str:
@@ -100,7 +120,7 @@ def _emit_shader(
 
     if emit is Emit.spirv and out is None and json != "-" and sys.stdout.isatty():
         raise UsageError("--emit spirv writes binary; give --out FILE or redirect stdout")
-    target = _target(device)
+    target = _target(program, device)
     shader = _shader(program, dims, form, target)
     if json is not None:
         data = {
@@ -116,9 +136,11 @@ def _emit_shader(
         _write(shader.code if emit is Emit.spirv else disassemble(shader.code), out)
 
 
-def _target(device: str | None) -> Target:
+def _target(program: Program, device: str | None) -> Target:
     """The facts of the device that a launch would use; without any, those that every Vulkan device guarantees."""
     from .. import choose
+    from ..gpu.probe import target_for
+    from ..gpu.run import instructions_of
     from ..gpu.target import Target
 
     if device == choose.REFERENCE:
@@ -132,7 +154,7 @@ def _target(device: str | None) -> Target:
     if found is None:
         print("phobos-sim: no Vulkan device here; this is for one with the guaranteed minimum", file=sys.stderr)
         return Target()
-    return found.target
+    return target_for(found, instructions_of(program))
 
 
 def _shader(program: Program, dims: dict[str, int], form: str | None, target: Target) -> Shader:

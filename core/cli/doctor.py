@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import platform
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from ..errors import PhobosError
@@ -50,8 +49,8 @@ def examine(device: str | None) -> dict[str, Any]:
     if not module["shim"]:
         report["notes"].append(
             f"`phobos` resolves to {module['path'] or 'nothing'}, which is not this package's shim. "
-            "phobos_sim.load(FILE) and `phobos-sim check` work all the same; `import phobos.lang` in a program of yours "
-            "gets the other one."
+            "phobos_sim.load(FILE) and `phobos-sim check` work all the same; `import phobos.lang` in a program of "
+            "yours gets the other one."
         )
     report["torch"] = _version("torch")
     if report["torch"] is None:
@@ -78,9 +77,10 @@ def _version(name: str) -> str | None:
 
 def verdict(name: str) -> dict[str, str]:
     """The probe's verdict on a device: instruction -> the form that gives exact results there."""
+    from ..gpu import probe
     from ..gpu.device import open_device
 
-    return dict(import_module("..gpu.probe", __package__).verdict(open_device(name)))
+    return probe.verdict(open_device(name))
 
 
 def _print(out: Console, report: dict[str, Any]) -> None:

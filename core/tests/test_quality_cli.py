@@ -29,7 +29,7 @@ def test_doctor_lists_devices_and_the_verdict_of_the_probe() -> None:
     name = llvmpipe()
     report = json.loads(cli("doctor", "--device", name, "--json", "-").stdout)
     (device,) = report["devices"]
-    assert device["usable"] and "llvmpipe" in device["device"]
+    assert device["usable"] and "llvmpipe" in device["name"]
     assert device["forms"]
     text = cli("doctor", "--device", name).stdout
     assert "llvmpipe" in text and "exact forms" in text
@@ -47,8 +47,8 @@ def test_doctor_names_a_foreign_phobos(tmp_path: Path) -> None:
     ("emit", "words"),
     [
         ("syntax", ("Kernel", "name='matmul'", "Call function='dot'")),
-        ("tile", ("kernel matmul", "contract HMMA.16816.F32", "store C")),
-        ("instructions", ("HMMA.16816.F32", "dot 64 x 64 x 32 at", "cvt.rn.f16.f32")),
+        ("tile", ("kernel matmul", "dot HMMA.16816.F32", "store C")),
+        ("instructions", ("dot at line 25: HMMA.16816.F32", "64x64x32", "cvt.rn.f16.f32")),
         ("python", ("@ph.tensorcore", "acc += ph.dot(a, b)")),
         ("ph", ("@tensorcore", "kernel matmul(", "acc += dot(a, b)")),
     ],
