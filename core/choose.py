@@ -73,7 +73,10 @@ def resolve(device: str | None) -> Device | None:
         found = open_device("vulkan")
     except UnavailableError as error:
         _default[:] = [REFERENCE]
-        print(f"phobos-sim: no usable Vulkan device, running on the numpy reference ({_first_line(error)})", file=sys.stderr)
+        print(
+            f"phobos-sim: no usable Vulkan device, running on the numpy reference ({_first_line(error)})",
+            file=sys.stderr,
+        )
         return None
     log.debug(f"device: {found.name} (first usable Vulkan device)")
     return found

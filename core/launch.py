@@ -114,7 +114,9 @@ def launch(
     digests = {}
     for name, codes in outputs.items():
         bound.tensors[name][...] = codes
-        digests[name] = hashlib.sha256(np.ascontiguousarray(codes).astype(codes.dtype.newbyteorder("<"), copy=False)).hexdigest()
+        digests[name] = hashlib.sha256(
+            np.ascontiguousarray(codes).astype(codes.dtype.newbyteorder("<"), copy=False)
+        ).hexdigest()
     done = Launch(
         kernel=program.name,
         device=choose.REFERENCE if chosen is None else f"vulkan:{chosen.name}",
@@ -146,7 +148,9 @@ def observed() -> Iterator[list[Launch]]:
         _observers.remove(launches)
 
 
-def _on_reference(bound: Bound, arch: str, form: str | None, instructions: str | None, order: Any, progress: Any) -> dict:
+def _on_reference(
+    bound: Bound, arch: str, form: str | None, instructions: str | None, order: Any, progress: Any
+) -> dict:
     if form is not None:
         raise UsageError(f"form={form!r} is a choice of shaders; the reference backend has none")
     if instructions is not None:
@@ -242,10 +246,14 @@ def _grid(program: Program, grid: Any, dims: Mapping[str, int]) -> tuple[int, in
     out = []
     for axis, (extent, limit) in enumerate(zip(grid, GRID_LIMITS, strict=False)):
         if isinstance(extent, bool) or not hasattr(extent, "__index__"):
-            raise LaunchError(f"kernel {program.name}: grid extent {'xyz'[axis]} is {extent!r}; give an int (// divides)")
+            raise LaunchError(
+                f"kernel {program.name}: grid extent {'xyz'[axis]} is {extent!r}; give an int (// divides)"
+            )
         n = extent.__index__()
         if n <= 0:
-            raise LaunchError(f"kernel {program.name}: the grid is empty: {'xyz'[axis]} = {n}; every extent must be at least 1")
+            raise LaunchError(
+                f"kernel {program.name}: the grid is empty: {'xyz'[axis]} = {n}; every extent must be at least 1"
+            )
         if n > limit:
             raise LaunchError(f"kernel {program.name}: grid extent {'xyz'[axis]} = {n} is above CUDA's limit {limit}")
         out.append(n)

@@ -17,6 +17,8 @@ from .registers import GROUP_INVOCATIONS, RegistersEmitter
 from .shared import SharedEmitter
 from .target import Target
 
+CPU_GROUPS = 32  # at least so many workgroups where there is work for them, to keep every core busy
+
 
 @dataclass(frozen=True)
 class Choice:
@@ -60,8 +62,10 @@ def _registers(program: Program, target: Target, aliases: dict[str, str], ctas: 
     lanes = target.subgroup_size
     plan = regions.plan(program, lanes, aliases)
     units = ctas * plan.units
-    per_group = 1
-    while per_group * 2 * lanes <= min(GROUP_INVOCATIONS, target.max_invocations) and units % (per_group * 2) == 0:
+    per_group, limit = 1, min(GROUP_INVOCATIONS, target.max_invocations)
+    if target.is_cpu:
+        limit = min(limit, max(lanes, units * lanes // CPU_GROUPS))  # a workgroup runs on one core
+    while per_group * 2 * lanes <= limit and units % (per_group * 2) == 0:
         per_group *= 2
     return Choice("registers", plan, per_group, lanes * per_group, "subgroup")
 

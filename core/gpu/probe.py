@@ -121,6 +121,16 @@ def _ask(device: Device, asked: list[Instruction]) -> dict[str, str]:
     return found
 
 
+def exact_forms(device: Device, keys: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """All exact forms of elementwise rows on a device, fastest first; asked anew. A row with one form has that."""
+    rows = [isa.lookup(key) for key in keys]
+    several = [i for i in rows if len(sm86.candidates(i)) > 1]
+    units = [(i, form) for i in several for form in sm86.candidates(i) if not missing(i, form, device.target)]
+    exact = _exact(device, units)
+    found = {i.key: tuple(form for key, form in exact if key == i.key) for i in several}
+    return {i.key: found.get(i.key, (INTEGER,)) for i in rows if not missing(i, INTEGER, device.target)}
+
+
 def _exact(device: Device, units: list[tuple[Instruction, str]]) -> list[tuple[str, str]]:
     """(key, form) of the units whose results are the reference's, in the order given."""
     results = probe_shader.run(device, units, lambda i: hard(i, COUNT))

@@ -360,7 +360,9 @@ class RegisterSlot(Carried):
         b = emitter.b
         self.held = self.rows.registers <= HELD
         if self.held:
-            self.variables = [[b.variable(self.kind) for _ in range(self.rows.registers)] for _ in range(self.rows.blocks)]
+            self.variables = [
+                [b.variable(self.kind) for _ in range(self.rows.registers)] for _ in range(self.rows.blocks)
+            ]
         else:
             self.array = emitter.new_array(value)
         self.words = self.rows.blocks * self.rows.registers * (2 if self.kind == "u64" else 1)

@@ -128,9 +128,7 @@ class _Chain:
             b.loop(self.depth // self.chunk, body, DONT_UNROLL)
         return [[tuple(v.load() for v in state) for state in block] for block in kept]
 
-    def _step(
-        self, states: list[list[Operand]], k0: int | Value, n0: int | Value, count: int
-    ) -> list[list[Operand]]:
+    def _step(self, states: list[list[Operand]], k0: int | Value, n0: int | Value, count: int) -> list[list[Operand]]:
         """Advances all accumulators by `count` k's from k0."""
         e, core = self.e, self.core
         blocks = range(self.rows.blocks)

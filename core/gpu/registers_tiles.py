@@ -159,7 +159,9 @@ class LoadTile:
         row, out = self.e.row(self.rows, block), []
         for column, length in self._runs(at, count):
             if self.direct:
-                out += self.tensor.load_run(self._index(row, column), length, math.gcd(self.aligned, length), self.e.target)
+                out += self.tensor.load_run(
+                    self._index(row, column), length, math.gcd(self.aligned, length), self.e.target
+                )
             else:
                 for i in range(length):
                     out.append(self.e.read(self.op, self._coordinates(row, column + i if i else column)))
@@ -207,4 +209,3 @@ class LoadTile:
             else:
                 for i, code in enumerate(mine):
                     e.write(self.op, self._coordinates(row, column + i if i else column), code, owner)
-

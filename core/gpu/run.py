@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -21,9 +21,10 @@ from ..isa import Arch
 from ..tile import facts as facts_of
 from ..tile import program as tp
 from ..tile.facts import Facts
-from . import mapping, sm86
+from . import mapping, probe
 from .access import stored_bits
 from .emitter import STAGE_FIRST, STAGE_LAST, Job, Shader
+from .sm86 import mufu
 from .target import Target
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ def run(
 ) -> Result:
     """Executes the launch; raises before anything is written."""
     program = bound.program
-    target = sm86.forced(device, program, instructions)
+    target = probe.target_for(device, instructions_of(program), instructions)
     extents = {name: codes.shape for name, codes in bound.tensors.items()}
     integers = {s.name: _signed(bound.scalars[s.name], s) for s in program.scalars if s.value.element.is_integer}
     facts = facts_of.analyse(program, extents, bound.dims, bound.grid, integers)
@@ -127,6 +128,24 @@ def _shader(job: Job, choice: mapping.Choice) -> Shader:
     return shader
 
 
+def instructions_of(program: tp.Program) -> list[str]:
+    """Keys of every instruction that a program's shader may contain."""
+    keys: dict[str, None] = {}
+    for op in tp.walk(program.body):
+        match op:
+            case tp.Map(instruction=key) | tp.Contract(instruction=key):
+                keys[key] = None
+                if "s64" in key and isinstance(op, tp.Map):  # index arithmetic in 32 bits
+                    keys[key.replace("s64", "s32")] = None
+            case tp.Reduce(combine=key, value=value):
+                keys[f"max.sel.{value.element.name}" if key == "max" else key] = None
+            case tp.Scan(combine=key):
+                keys[key] = None
+            case tp.ArgMax(value=value):
+                keys[f"setp.gt.{value.element.name}"] = None
+    return [key for key in keys if not key.startswith("cvt.s32.s32")]
+
+
 def _signed(code: int, scalar: tp.ScalarParam) -> int:
     fmt = scalar.value.element
     return code - (1 << fmt.bits) if fmt.kind == "signed" and code >> (fmt.bits - 1) else code
@@ -144,7 +163,7 @@ class _Binding:
             self.buffers[name] = self.buffers[first] if first in self.buffers else self._upload(name, codes)
         self.status = None
         if "tables" in shader.bindings:
-            self.buffers["tables"] = sm86.tables(device)
+            self.buffers["tables"] = device.buffer(np.array(mufu.table_words(), np.uint32))
         if "status" in shader.bindings:
             self.buffers["status"] = self.status = device.buffer(np.zeros(4, np.uint32))
 
@@ -227,5 +246,3 @@ class _Binding:
                 f"{source}:{line}: a loop of kernel {self.bound.program.name} ran 60,000 trips without end; "
                 f"{self.target.name} cannot count further. Bound the loop, or use device='reference' (PHOBOS_MAX_TRIPS)."
             )
-
-

@@ -18,7 +18,7 @@ from ..formats import Format
 from ..spirv.builder import DONT_UNROLL, Array, Value
 from ..tile import program as tp
 from . import shared_contract
-from .emitter import BASE, STAGE, STAGE_FIRST, STAGE_LAST, Carried, Emitter, Job, Shader, kind_of
+from .emitter import STAGE, STAGE_FIRST, STAGE_LAST, Carried, Emitter, Job, Shader, kind_of
 from .uses import Uses
 
 Coordinates = tuple[Value, ...]

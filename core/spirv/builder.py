@@ -20,6 +20,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from .opcodes import GLSL, OP
+from .value import Array, Value, Variable
 
 # SPIR-V enumerants that the builder uses (Khronos grammar; the disassembler has them all).
 CAPABILITIES = {
@@ -45,151 +46,6 @@ SPIRV_1_3 = 0x00010300
 BITS = {"u8": 8, "u16": 16, "u32": 32, "i32": 32, "f32": 32, "u64": 64, "i64": 64, "f64": 64, "bool": 1, "f16": 16}
 _UNSIGNED = {"i32": "u32", "i64": "u64"}
 _NEEDS = {"u64": "Int64", "i64": "Int64", "f64": "Float64", "u16": "Int16", "u8": "Int8", "f16": "Float16"}
-
-
-class Value:
-    """One SSA value. `kind` is u32, i32, f32, u64, i64, f64, u16, u8, f16 or bool, or a vector such as ``u32x4``."""
-
-    __slots__ = ("b", "id", "kind")
-
-    def __init__(self, b: Builder, id: int, kind: str) -> None:
-        self.b, self.id, self.kind = b, id, kind
-
-    def __repr__(self) -> str:
-        return f"%{self.id}:{self.kind}"
-
-    # The same bits under another signedness: no instruction.
-    @property
-    def i(self) -> Value:
-        return Value(self.b, self.id, "i" + self.kind[1:])
-
-    @property
-    def u(self) -> Value:
-        return Value(self.b, self.id, "u" + self.kind[1:])
-
-    # The same bits as a float, or a float's bits: OpBitcast.
-    @property
-    def f(self) -> Value:
-        return self.b.bitcast(self, "f" + self.kind[1:])
-
-    @property
-    def bits(self) -> Value:
-        return self.b.bitcast(self, "u" + self.kind[1:])
-
-    def __add__(self, o: Any) -> Value:
-        return self.b.binary("FAdd" if self.kind[0] == "f" else "IAdd", self, o)
-
-    def __radd__(self, o: Any) -> Value:
-        return self.b.coerce(o, self.kind) + self
-
-    def __sub__(self, o: Any) -> Value:
-        return self.b.binary("FSub" if self.kind[0] == "f" else "ISub", self, o)
-
-    def __rsub__(self, o: Any) -> Value:
-        return self.b.coerce(o, self.kind) - self
-
-    def __mul__(self, o: Any) -> Value:
-        return self.b.binary("FMul" if self.kind[0] == "f" else "IMul", self, o)
-
-    def __rmul__(self, o: Any) -> Value:
-        return self.b.coerce(o, self.kind) * self
-
-    def __truediv__(self, o: Any) -> Value:
-        assert self.kind[0] == "f"
-        return self.b.binary("FDiv", self, o)
-
-    def __floordiv__(self, o: Any) -> Value:
-        return self.b.binary("SDiv" if self.kind[0] == "i" else "UDiv", self, o)
-
-    def __mod__(self, o: Any) -> Value:
-        return self.b.binary("SRem" if self.kind[0] == "i" else "UMod", self, o)
-
-    def __and__(self, o: Any) -> Value:
-        return self.b.binary("LogicalAnd" if self.kind == "bool" else "BitwiseAnd", self, o)
-
-    def __rand__(self, o: Any) -> Value:
-        return self & o
-
-    def __or__(self, o: Any) -> Value:
-        return self.b.binary("LogicalOr" if self.kind == "bool" else "BitwiseOr", self, o)
-
-    def __ror__(self, o: Any) -> Value:
-        return self | o
-
-    def __xor__(self, o: Any) -> Value:
-        return self.b.binary("LogicalNotEqual" if self.kind == "bool" else "BitwiseXor", self, o)
-
-    def __rxor__(self, o: Any) -> Value:
-        return self ^ o
-
-    def __lshift__(self, o: Any) -> Value:
-        return self.b.binary("ShiftLeftLogical", self, o)
-
-    def __rlshift__(self, o: Any) -> Value:
-        return self.b.coerce(o, self.kind) << self
-
-    def __rshift__(self, o: Any) -> Value:
-        return self.b.binary("ShiftRightArithmetic" if self.kind[0] == "i" else "ShiftRightLogical", self, o)
-
-    def __rrshift__(self, o: Any) -> Value:
-        return self.b.coerce(o, self.kind) >> self
-
-    def __invert__(self) -> Value:
-        return self.b.unary("LogicalNot" if self.kind == "bool" else "Not", self, self.kind)
-
-    def __neg__(self) -> Value:
-        return self.b.unary("FNegate" if self.kind[0] == "f" else "SNegate", self, self.kind)
-
-    def __lt__(self, o: Any) -> Value:
-        return self.b.compare("LessThan", self, o)
-
-    def __le__(self, o: Any) -> Value:
-        return self.b.compare("LessThanEqual", self, o)
-
-    def __gt__(self, o: Any) -> Value:
-        return self.b.compare("GreaterThan", self, o)
-
-    def __ge__(self, o: Any) -> Value:
-        return self.b.compare("GreaterThanEqual", self, o)
-
-    def eq(self, o: Any) -> Value:
-        return self.b.compare("Equal", self, o)
-
-    def ne(self, o: Any) -> Value:
-        """Not equal; ordered for floats: false where a NaN takes part (phobos-language.md D.1)."""
-        return self.b.compare("NotEqual", self, o)
-
-
-class Variable:
-    """A Function variable: the only place where loop state lives."""
-
-    def __init__(self, b: Builder, pointer: int, kind: str) -> None:
-        self.b, self.pointer, self.kind = b, pointer, kind
-
-    def load(self) -> Value:
-        return self.b.op("Load", self.kind, self.pointer)
-
-    def store(self, value: Any) -> None:
-        self.b.emit("Store", self.pointer, self.b.coerce(value, self.kind).id)
-
-
-class Array:
-    """An indexable array in Function or Workgroup storage, or a buffer's elements."""
-
-    def __init__(self, b: Builder, variable: int, kind: str, storage: str, member: bool = False) -> None:
-        self.b, self.variable, self.kind, self.storage, self.member = b, variable, kind, storage, member
-
-    def _pointer(self, index: Any) -> int:
-        b = self.b
-        path = [b.coerce(0, "u32").id] if self.member else []
-        type_id = b.pointer_type(self.kind, self.storage)
-        return b.raw("AccessChain", type_id, self.variable, *path, b.coerce(index, "u32").id)
-
-    def load(self, index: Any) -> Value:
-        return self.b.op("Load", self.kind, self._pointer(index))
-
-    def store(self, index: Any, value: Any) -> None:
-        self.b.emit("Store", self._pointer(index), self.b.coerce(value, self.kind).id)
 
 
 class Builder:
@@ -278,7 +134,9 @@ class Builder:
         return result
 
     def pointer_type(self, kind: str, storage: str) -> int:
-        return self._typed(("pointer", _UNSIGNED.get(kind, kind), storage), "TypePointer", STORAGE[storage], self.type(kind))
+        return self._typed(
+            ("pointer", _UNSIGNED.get(kind, kind), storage), "TypePointer", STORAGE[storage], self.type(kind)
+        )
 
     def _typed(self, key: Any, name: str, *words: int) -> int:
         if key not in self._cache:
@@ -433,14 +291,18 @@ class Builder:
         return self.op("CompositeExtract", vector.kind.partition("x")[0], vector.id, index)
 
     def vector(self, *parts: Value) -> Value:
-        return self.op("CompositeConstruct", f"{_UNSIGNED.get(parts[0].kind, parts[0].kind)}x{len(parts)}", *(p.id for p in parts))
+        return self.op(
+            "CompositeConstruct", f"{_UNSIGNED.get(parts[0].kind, parts[0].kind)}x{len(parts)}", *(p.id for p in parts)
+        )
 
     # ---- memory ----------------------------------------------------------------------------------------------
 
     def variable(self, kind: str, initial: Any = None) -> Variable:
         """A Function variable, set to `initial` where the code stands now."""
         pointer = self.id()
-        self.variables.extend((4 << 16 | OP["Variable"], self.pointer_type(kind, "Function"), pointer, STORAGE["Function"]))
+        self.variables.extend(
+            (4 << 16 | OP["Variable"], self.pointer_type(kind, "Function"), pointer, STORAGE["Function"])
+        )
         variable = Variable(self, pointer, kind)
         if initial is not None:
             variable.store(initial)
@@ -452,7 +314,9 @@ class Builder:
     def array(self, kind: str, length: int) -> Array:
         """A per-invocation (Function) array."""
         array_type = self._array_type(kind, length)
-        pointer_type = self._typed(("pointer", "array", kind, length, "Function"), "TypePointer", STORAGE["Function"], array_type)
+        pointer_type = self._typed(
+            ("pointer", "array", kind, length, "Function"), "TypePointer", STORAGE["Function"], array_type
+        )
         pointer = self.id()
         self.variables.extend((4 << 16 | OP["Variable"], pointer_type, pointer, STORAGE["Function"]))
         return Array(self, pointer, kind, "Function")
@@ -460,7 +324,9 @@ class Builder:
     def shared(self, kind: str, length: int) -> Array:
         """A Workgroup array."""
         array_type = self._array_type(kind, length)
-        pointer_type = self._typed(("pointer", "array", kind, length, "Workgroup"), "TypePointer", STORAGE["Workgroup"], array_type)
+        pointer_type = self._typed(
+            ("pointer", "array", kind, length, "Workgroup"), "TypePointer", STORAGE["Workgroup"], array_type
+        )
         pointer = self.id()
         self._global("Variable", pointer_type, pointer, STORAGE["Workgroup"])
         return Array(self, pointer, kind, "Workgroup")

@@ -12,7 +12,23 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from .program import Block, BlockIndex, Constant, Dim, Extract, For, If, Insert, Load, Map, Op, Program, Store, Value, While
+from .program import (
+    Block,
+    BlockIndex,
+    Constant,
+    Dim,
+    Extract,
+    For,
+    If,
+    Insert,
+    Load,
+    Map,
+    Op,
+    Program,
+    Store,
+    Value,
+    While,
+)
 
 INT32 = (1 << 31) - 1
 INT64 = (1 << 63) - 1

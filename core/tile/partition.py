@@ -12,9 +12,28 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from .program import (
-    ArgMax, Broadcast, Contract, Extract, For, Gather, If, Insert, Iota, Load, Map, Op, Program, Reduce, Reshape, Scan,
-    Store, Transpose, Value, While, walk,
-)  # fmt: skip
+    ArgMax,
+    Broadcast,
+    Contract,
+    Extract,
+    For,
+    Gather,
+    If,
+    Insert,
+    Iota,
+    Load,
+    Map,
+    Op,
+    Program,
+    Reduce,
+    Reshape,
+    Scan,
+    Store,
+    Transpose,
+    Value,
+    While,
+    walk,
+)
 
 Axis = tuple[object, int]  # (value or store, axis)
 

@@ -15,9 +15,22 @@ from dataclasses import dataclass, field
 
 from .partition import Axis, Classes, classes, memory_allows
 from .program import (
-    ArgMax, Contract, Extract, Gather, GridBarrier, Insert, Load, Program, Reduce, Reshape, Scan, Store, Transpose, Value,
+    ArgMax,
+    Contract,
+    Extract,
+    Gather,
+    GridBarrier,
+    Insert,
+    Load,
+    Program,
+    Reduce,
+    Reshape,
+    Scan,
+    Store,
+    Transpose,
+    Value,
     walk,
-)  # fmt: skip
+)
 
 UNSUPPORTED = (ArgMax, Scan, Transpose, Reshape, Extract, Insert, Gather, GridBarrier)
 MAX_REGISTERS = 512  # per lane and tile, beyond which tiles belong in memory
@@ -184,7 +197,14 @@ def _reduction_plan(found: Classes, lanes: int, reduces: list[Reduce], allowed: 
         w //= 2
     if g == 1:
         w = 1 if serial else WIDEST
-    while g < lanes and g * 2 * w <= partials and not serial and w >= WIDEST and lanes // (g * 2) >= 1 and g * w * 2 <= partials:
+    while (
+        g < lanes
+        and g * 2 * w <= partials
+        and not serial
+        and w >= WIDEST
+        and lanes // (g * 2) >= 1
+        and g * w * 2 <= partials
+    ):
         g *= 2
     while w > 1 and any(c % (g * w) for c in columns):
         w //= 2

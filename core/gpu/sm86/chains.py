@@ -22,11 +22,11 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from ...errors import UsageError
-from ...formats import F16
+from ...formats import F16, Codes
 from ...isa import Arch, Instruction
 from ...spirv.builder import Builder, Value
 from ..target import Target
-from . import chain_cores, integer_tensor, resolve, tensor, tensor_float
+from . import chain_cores, integer_tensor, resolve, tensor, tensor_float, tensor_wide
 
 Operand = tuple[Value, ...]
 State = tuple[Value, ...]
@@ -56,24 +56,32 @@ def core(
     *,
     a_exact16: bool = False,
     b_exact16: bool = False,
-    finite: bool = False,
+    plain: bool = False,
     form: str | None = None,
 ) -> Core:
     """The core of a contraction's instruction on a device.
 
     a_exact16, b_exact16: every value of that operand is an f16 value (an f32 that was widened from f16).
-    finite: the caller knows that no operand is infinite or NaN (the addend may be). form: a candidate by name.
+    plain: the caller knows that `is_plain` holds for both operands (the addend may be anything). form: a candidate by name.
     """
     chosen = form or _chosen(instruction, target, a_exact16 and b_exact16)
     if chosen not in candidates(instruction):
         raise UsageError(f"{instruction.key} has no form {chosen!r}; it has {', '.join(candidates(instruction))}")
     if instruction.family == "tensor":
         r = tensor.rules(instruction, arch)
-        return tensor_float.HalfCore(r, finite) if chosen == "float" else tensor.IntegerCore(r)
+        if chosen == "integer":
+            return tensor.IntegerCore(r)
+        return tensor_float.FloatCore(r, plain) if plain or r.operand is F16 else tensor_wide.WideCore(r)
     if instruction.family == "integer_tensor" or instruction.function == "idp4a":
         return integer_tensor.IntegerTensorCore(instruction)
     make = _SCALAR.get((instruction.key, chosen))
     return make(chosen) if make else chain_cores.ScalarCore(instruction, chosen)
+
+
+def is_plain(instruction: Instruction, codes: Codes) -> bool:
+    """Whether an operand's codes are all within reach of the fastest core: see `tensor_float`. Other rows gain nothing."""
+    fmt = instruction.operands[0]
+    return instruction.family == "tensor" and fmt is not None and tensor_float.is_plain(fmt, codes)
 
 
 #: Cores that keep a chain's operands and accumulator decoded; any other pair goes through the row's scalar emitter.
@@ -104,7 +112,7 @@ def form_of(instruction: Instruction, target: Target) -> str:
 def candidates(instruction: Instruction) -> tuple[str, ...]:
     """Names of the forms of a contraction's arithmetic, fastest first, `integer` last."""
     if instruction.family == "tensor":
-        return ("float", "integer") if instruction.operands[0] is F16 else ("integer",)
+        return ("float", "integer")
     if instruction.family == "integer_tensor" or instruction.function == "idp4a":
         return ("integer",)
     forms = resolve.candidates(instruction)

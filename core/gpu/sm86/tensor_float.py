@@ -1,16 +1,18 @@
-"""HMMA with f16 operands on 32-bit floats: the fast contraction core (spirv-notes.md section 2, generalised).
+"""HMMA on 32-bit floats: the fast contraction core (spirv-notes.md section 2, generalised).
 
-Same rules as `tensor` (R1 to R10). A product of two f16 values has at most 22 significant bits and lies between 2^-48 and
-2^32, so it is exact in f32; so is its scaling by 2^(F - E); and OpConvertFToS truncates toward zero, which is R5. The
-sum of a group is an integer (R6). Why each step is exact, for F = 23, 24, 25 and 4, 8 or 16 products:
+Same rules as `tensor` (R1 to R10). A product of two operands has at most 22 significant bits. Where it lies well inside
+f32's range it is exact there; so is its scaling by 2^(F - E); and OpConvertFToS truncates toward zero, which is R5. The
+sum of a group is an integer (R6). f16 operands always qualify, bf16 and tf32 ones where every nonzero value has an
+exponent of -42 to 42 (`is_plain`; `tensor_wide` serves the others). Why each step is exact, for F = 23, 24, 25 and 4, 8
+or 16 products:
 
-1. Nominal exponents are kept as f32 exponent fields (biased by 127, in place). Two nonzero operands add up to 226..284, an
-   addend to at most 381 with the same bias of 254; a product with a zero factor adds up to 142 at most, so it never
-   sets E (R3) and needs no test.
-2. f32 results: where some product is nonzero, E is -28 or more. The floor (R4) is then idle, a result is 0 or at
-   least 2^-53, an f32-subnormal addend truncates away, and no result overflows, since products below 2^32 are cut
-   off beside an addend near 2^128. Where all products are zero the result is the addend, unchanged: its last place is
-   a multiple of 2^(E - F). So this core is exact also where the device flushes subnormals.
+1. Nominal exponents are kept as f32 exponent fields (biased by 127, in place), 0 for a zero. Two nonzero operands add up
+   to at least 226 (f16) or 170, an addend to at most 381 with the same bias of 254; a product with a zero factor adds up
+   to 142 or 169 at most, so it never sets E (R3) and needs no test.
+2. f32 results: where some product is nonzero, E is -84 or more. The floor (R4) is then idle, a result is 0 or at least
+   2^-109, an f32-subnormal addend truncates away, and no result overflows, since products below 2^86 are cut off beside
+   an addend near 2^128. Where all products are zero the result is the addend, unchanged: its last place is a multiple
+   of 2^(E - F). So this core is exact also where the device flushes subnormals.
 3. f16 results: E is raised to the floor, at or above the exponent sum of zero factors, and the smallest unit is 2^-46.
 4. The sum's magnitude stays below 2^31 but for F = 25 with 16 products, where it may reach 2.22e9; then half of the
    sum, taken from two part sums, gives the sign, and the magnitude fits an unsigned word.
@@ -29,46 +31,98 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import reduce
 
-from ...formats import F16, F32
+import numpy as np
+
+from ...formats import BF16, F16, F32, Codes, Format
 from ...spirv.builder import Builder, Value
 from .tensor import SIGN, Rules
 
 _EXPONENT = 0x7F800000
 _SMALLEST = 113 << 23  # exponent field of 2^-14, the smallest normal f16
-_LOWEST_PRODUCT = 2 * _SMALLEST
+#: Exponents of plain bf16 and tf32 operands: 3 * 42 < 127 keeps products with a zero below all others.
+_WINDOW = 42
 
 Operand = tuple[Value, ...]
 State = tuple[Value, ...]
 
 
-class HalfCore:
-    """Contraction core for f16 operands. An operand is (value as f32, nominal exponent); see `chains` for the protocol.
+def is_plain(fmt: Format, codes: Codes) -> bool:
+    """Whether `FloatCore(plain=True)` may have these operands: finite, and bf16 or tf32 exponents within the window."""
+    shift = fmt.fraction_bits + fmt.ignored_bits
+    if fmt is F16:
+        return bool(((codes & np.array(fmt.infinity, codes.dtype)) != fmt.infinity).all())
+    magnitude = codes & np.array((fmt.sign_bit - 1) & ~((1 << fmt.ignored_bits) - 1), codes.dtype)
+    lowest, highest = (fmt.bias - _WINDOW) << shift, (fmt.bias + _WINDOW + 1) << shift
+    return bool(((magnitude == 0) | ((magnitude >= lowest) & (magnitude < highest))).all())
 
-    finite: leave R9 out for operands; a NaN or infinity among them gives a wrong result (the caller knows there is none).
-    State: f32 results (code, and unless finite the f32 sum of all terms); f16 results (value as f32).
+
+class SignedSum:
+    """R6: the running sum of a group's truncated terms; see 4 of the module's text."""
+
+    def __init__(self, e: Builder, r: Rules) -> None:
+        self.e, self.wide, self.count, self.half = e, r.largest_sum >= 1 << 31, 0, r.width // 2 + 1
+        self.parts: list[Value] = []
+
+    def add(self, term: Value) -> None:
+        if not self.parts or (self.wide and self.count == self.half):
+            self.parts.append(term)
+        else:
+            self.parts[-1] = self.parts[-1] + term
+        self.count += 1
+
+    def magnitude_and_sign(self) -> tuple[Value, Value]:
+        """(u32, sign in bit 31)."""
+        e = self.e
+        if not self.wide:
+            (total,) = self.parts
+            return e.ext("SAbs", "i32", total).u, total.u & SIGN
+        first, second = self.parts
+        half = (first >> 1) + (second >> 1) + (first & second & 1)
+        total = (first + second).u
+        return e.select(half < 0, -total, total), half.u & SIGN
+
+    def truncated(self, magnitude: Value) -> Value:
+        """The 24 leading bits of a magnitude as f32; see 5."""
+        kept = magnitude & ~(magnitude >> 24)
+        return self.e.convert(kept if self.wide else kept.i, "f32")
+
+
+class FloatCore:
+    """Contraction core on f32; an operand is (value, nominal exponent field); see `chains` for the protocol.
+
+    plain: the caller knows that `is_plain` holds for all operands (not the addend); anything else gives wrong results.
+    State: f32 results (code, and unless plain the f32 sum of all terms); f16 results (value as f32).
     """
 
     form = "float"
 
-    def __init__(self, r: Rules, finite: bool = False) -> None:
-        assert r.operand is F16, r
-        self.rules, self.width, self.finite = r, r.width, finite
-        self.wide = r.largest_sum >= 1 << 31
+    def __init__(self, r: Rules, plain: bool = False) -> None:
+        assert r.operand is F16 or plain, "bf16 and tf32 in their whole range are for tensor_wide"
+        self.rules, self.width, self.plain = r, r.width, plain
+        self.lowest_product = 2 * _SMALLEST if r.operand is F16 else (254 - 2 * _WINDOW) << 23
 
     # ---- operands ------------------------------------------------------------------------------------------------
 
     def operand(self, e: Builder, code: Value, side: int | None = None) -> Operand:
-        """R1: an f16 code (in the low half of the word; the high half is not read)."""
-        return self._operand(e, e.extract(unpack_half(e, code), 0))
+        """R1: a code in the low bits of a word; the high bits of an f16 word are not read, those of bf16 are zero."""
+        if self.rules.operand is F16:
+            return self._operand(e, e.extract(unpack_half(e, code), 0))
+        return self._operand(e, (code << 16 if self.rules.operand is BF16 else code & 0xFFFFE000).f)
 
     def operands_of_word(self, e: Builder, word: Value, side: int | None = None) -> list[Operand]:
-        """The two elements of a word, low half first."""
-        pair = unpack_half(e, word)
-        return [self._operand(e, e.extract(pair, i)) for i in range(2)]
+        """The elements of a word, low half first."""
+        if self.rules.operand is F16:
+            pair = unpack_half(e, word)
+            return [self._operand(e, e.extract(pair, i)) for i in range(2)]
+        if self.rules.operand is BF16:
+            return [self.operand(e, word), self._operand(e, (word & 0xFFFF0000).f)]
+        return [self.operand(e, word)]
 
     def _operand(self, e: Builder, value: Value) -> Operand:
         field = value.bits & _EXPONENT
-        return value, e.select(field.eq(0), e.u32(0), e.max(field, _SMALLEST))
+        if self.rules.operand is F16:
+            field = e.select(field.eq(0), e.u32(0), e.max(field, _SMALLEST))
+        return value, field
 
     # ---- the accumulator -----------------------------------------------------------------------------------------
 
@@ -78,14 +132,14 @@ class HalfCore:
             value = e.extract(unpack_half(e, e.select(code.eq(F16.sign_bit), e.u32(0), code)), 0)
             return (value,)
         code = e.select(code.eq(SIGN), e.u32(0), code)
-        return (code,) if self.finite else (code, code.f)
+        return (code,) if self.plain else (code, code.f)
 
     def result(self, e: Builder, acc: State) -> Value:
         """The accumulator's code, with the canonical NaN."""
         if self.rules.result is F16:
             return pack_half(e, acc[0])
         code = acc[0]
-        if not self.finite:
+        if not self.plain:
             bits = acc[1].bits
             code = e.select((bits & ~SIGN) >= F32.infinity, bits, code)
         return e.select((code & ~SIGN) > F32.infinity, e.u32(F32.canonical_nan), code)
@@ -93,60 +147,58 @@ class HalfCore:
     # ---- one group -----------------------------------------------------------------------------------------------
 
     def step(self, e: Builder, acc: State, a: Sequence[Operand], b: Sequence[Operand]) -> State:
-        products = [x[0] * y[0] for x, y in zip(a, b, strict=True)]
-        exponents = [x[1] + y[1] for x, y in zip(a, b, strict=True)]
-        top = reduce(e.max, exponents)
+        top = reduce(e.max, [x[1] + y[1] for x, y in zip(a, b, strict=True)])
         if self.rules.result is F16:
-            return self._step_f16(e, acc[0], products, top)
-        return self._step_f32(e, acc, products, top)
+            return self._step_f16(e, acc[0], a, b, top)
+        return self._step_f32(e, acc, a, b, top)
 
-    def _step_f32(self, e: Builder, acc: State, products: list[Value], top: Value) -> State:
-        f = self.rules.fraction_bits
+    def _step_f32(self, e: Builder, acc: State, a: Sequence[Operand], b: Sequence[Operand], top: Value) -> State:
         code = acc[0]
         top = e.max(top, (code & _EXPONENT) + (127 << 23))
-        keep = top < _LOWEST_PRODUCT
-        magnitude, sign = self._sum(e, code.f, products, top)
-        value = (magnitude & ~(magnitude >> 24)).i
-        value = self._to_float(e, value)
-        scale = (top - ((127 + f) << 23)).f
-        following = (value * scale).bits | sign
-        following = e.select(keep, code, following)
-        if self.finite:
-            # An infinite or NaN addend passes: its exponent alone is above every finite one.
-            following = e.select(top >= (382 << 23), code, following)
-            return (following,)
-        return following, reduce(lambda x, y: x + y, products, acc[1])
+        total, finite_or_not = self._sum(e, code.f, a, b, top, None if self.plain else acc[1])
+        magnitude, sign = total.magnitude_and_sign()
+        following = (total.truncated(magnitude) * self._unit(e, top).f).bits | sign
+        following = e.select(top < self.lowest_product, code, following)
+        if finite_or_not is not None:
+            return following, finite_or_not
+        # An infinite or NaN addend passes: its exponent alone is above every finite one.
+        return (e.select(top >= (382 << 23), code, following),)
 
-    def _step_f16(self, e: Builder, value: Value, products: list[Value], top: Value) -> State:
-        f = self.rules.fraction_bits
+    def _step_f16(self, e: Builder, value: Value, a: Sequence[Operand], b: Sequence[Operand], top: Value) -> State:
         field = value.bits & _EXPONENT
         own = e.select(field.eq(0), e.u32(0), e.max(field, _SMALLEST))
         top = e.max(e.max(top, own + (127 << 23)), (254 + self.rules.floor) << 23)
-        magnitude, sign = self._sum(e, value, products, top)
-        kept = self._to_float(e, (magnitude & ~(magnitude >> 24)).i)
-        lost = magnitude - e.convert(kept, "u32" if self.wide else "i32").u
-        odd = kept.bits | e.min(lost, 1)
-        scale = ((top - ((127 + f) << 23)) | sign).f
-        following = nearest_half(e, odd.f * scale)
-        total = reduce(lambda x, y: x + y, products, value)
-        special = (total.bits & ~SIGN) >= F32.infinity
-        return (e.select(special, total, following),)
+        total, finite_or_not = self._sum(e, value, a, b, top, None if self.plain else value)
+        magnitude, sign = total.magnitude_and_sign()
+        kept = total.truncated(magnitude)
+        lost = magnitude - e.convert(kept, "u32" if total.wide else "i32").u
+        odd = (kept.bits | e.min(lost, 1)).f
+        following = nearest_half(e, odd * (self._unit(e, top) | sign).f)
+        if finite_or_not is None:
+            return (e.select(top >= (382 << 23), value, following),)
+        special = (finite_or_not.bits & ~SIGN) >= F32.infinity
+        return (e.select(special, finite_or_not, following),)
 
-    def _sum(self, e: Builder, addend: Value, products: list[Value], top: Value) -> tuple[Value, Value]:
-        """R5, R6: the magnitude (u32) of the sum in units of 2^(E - F), and its sign in bit 31."""
+    def _sum(
+        self, e: Builder, addend: Value, a: Sequence[Operand], b: Sequence[Operand], top: Value, plain: Value | None
+    ) -> tuple[SignedSum, Value | None]:
+        """R5: the truncated terms in units of 2^(E - F); and `plain` plus all products in f32, for R9.
+
+        Each product is used up at once: the fewer values live, the fewer spills.
+        """
         scale = (e.u32((381 + self.rules.fraction_bits) << 23) - top).f
-        terms = [e.convert(p * scale, "i32") for p in (addend, *products)]
-        if not self.wide:
-            total = reduce(lambda x, y: x + y, terms)
-            return e.ext("SAbs", "i32", total).u, total.u & SIGN
-        split = self.width // 2 + 1
-        first, second = (reduce(lambda x, y: x + y, part) for part in (terms[:split], terms[split:]))
-        half = (first >> 1) + (second >> 1) + (first & second & 1)
-        total = (first + second).u
-        return e.select(half < 0, -total, total), half.u & SIGN
+        total = SignedSum(e, self.rules)
+        total.add(e.convert(addend * scale, "i32"))
+        for x, y in zip(a, b, strict=True):
+            product = x[0] * y[0]
+            if plain is not None:
+                plain = plain + product
+            total.add(e.convert(product * scale, "i32"))
+        return total, plain
 
-    def _to_float(self, e: Builder, magnitude: Value) -> Value:
-        return e.convert(magnitude.u if self.wide else magnitude, "f32")
+    def _unit(self, e: Builder, top: Value) -> Value:
+        """Bits of 2^(E - F)."""
+        return top - ((127 + self.rules.fraction_bits) << 23)
 
 
 # ---- f16 values held in f32 --------------------------------------------------------------------------------------
