@@ -31,9 +31,16 @@ _WORDS = 7
 
 
 def run(
-    device: Device, instruction: Instruction, a: Codes, b: Codes, c: Codes, arch: Arch, form: str | None = None
+    device: Device,
+    instruction: Instruction,
+    a: Codes,
+    b: Codes,
+    c: Codes,
+    arch: Arch,
+    form: str | None = None,
+    plain: bool = False,
 ) -> Codes:
-    """Codes of the results, in the dtype of c. form: None, `loops` or a form of `chains.core`."""
+    """Codes of the results, in the dtype of c. form: None, `loops` or a form of `chains.core`; plain: as there."""
     (t, m, k), n = a.shape, b.shape[2]
     assert b.shape == (t, k, n) and c.shape == (t, m, n), (a.shape, b.shape, c.shape)
     if not c.size:
@@ -42,9 +49,9 @@ def run(
     if outputs > MOST_OUTPUTS or elements > MOST_ELEMENTS:
         axis = 0 if t > 1 else 1 if m >= n else 2
         halves = zip(_halves(a, axis), _halves(b, axis, 1), _halves(c, axis, -1), strict=True)
-        return np.concatenate([run(device, instruction, *parts, arch, form) for parts in halves], axis=axis)
+        return np.concatenate([run(device, instruction, *parts, arch, form, plain) for parts in halves], axis=axis)
     form = form or chains.form_of(instruction, device.target)
-    code, width, trips = _shader(instruction, arch, device.target, form)
+    code, width, trips = _shader(instruction, arch, device.target, form, plain)
     assert k % width == 0, (instruction.key, arch.name, k, width)
     pipeline = device.pipeline(code, 3, _WORDS)
     buffers = [device.buffer(_words(x)) for x in (a, b, c)]
@@ -82,7 +89,9 @@ def _kind(fmt: Format | None) -> str:
 
 
 @functools.cache
-def _shader(instruction: Instruction, arch: Arch, target: Target, form: str) -> tuple[bytes, int, int]:
+def _shader(
+    instruction: Instruction, arch: Arch, target: Target, form: str, plain: bool
+) -> tuple[bytes, int, int]:
     """(module, k's per group, loop trips per group)."""
     e = Builder(target, (LOCAL_SIZE, 1, 1))
     e.push_constants(_WORDS)
@@ -111,7 +120,7 @@ def _shader(instruction: Instruction, arch: Arch, target: Target, form: str) -> 
             lambda _, k: load_a(k), lambda _, k: load_b(k), lambda _: c.load(output), lambda _, code: store(code),
         )  # fmt: skip
         return e.module(), width, 1 + 2 * width
-    core = chains.core(instruction, arch, target, form=form)
+    core = chains.core(instruction, arch, target, plain=plain, form=form)
     state = [e.variable(part.kind, part) for part in core.seed(e, c.load(output))]
     group = e.variable("u32", 0)
 
