@@ -10,9 +10,11 @@ from typing import Any
 
 from .kernel import Kernel
 from .load import LoadedModule, load
-from .surface import NAMES, fn, kernel, lookup
+from .surface import NAMES, lookup
+from .surface import fn as fn
+from .surface import kernel as kernel
 
-__all__ = ["Kernel", "LoadedModule", "load", *NAMES]  # noqa: PLE0604
+__all__ = ["Kernel", "LoadedModule", "load", *NAMES]
 
 
 def __getattr__(name: str) -> Any:

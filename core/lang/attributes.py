@@ -11,7 +11,7 @@ Rules
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from ..errors import KernelError, Span
@@ -116,7 +116,7 @@ def _launch(attr: syn.Attr, spelling: str) -> dict[str, object]:
         raise KernelError(
             f"@launch takes 1 to 3 integers, found {len(values)}", attr.span, f"write {ATTRIBUTES['launch']}"
         )
-    limits = (
+    limits: tuple[tuple[str, Callable[[int], bool], str], ...] = (
         ("threads", lambda v: 0 < v <= 1024 and v % 32 == 0, "a multiple of 32 between 32 and 1024"),
         ("minBlocks", lambda v: v > 0, "greater than 0"),
         ("maxRegs", lambda v: 16 <= v <= 255, "between 16 and 255"),
@@ -155,7 +155,9 @@ def _aligned(attr: syn.Attr, spelling: str) -> dict[str, object]:
             continue
         multiple = _integer(arg.value, f"the multiple of `{arg.name}`")
         if multiple <= 0:
-            raise KernelError(f"@aligned: `{arg.name}` is promised a multiple of {multiple}", arg.span, "it must be > 0")
+            raise KernelError(
+                f"@aligned: a multiple of {multiple} is promised for `{arg.name}`", arg.span, "it must be > 0"
+            )
         entries.append(Alignment(arg.name, multiple, arg.span))
     return {"aligned": tuple(entries)}
 
@@ -164,9 +166,9 @@ def _tensorcore(attr: syn.Attr, spelling: str) -> dict[str, object]:
     if not attr.args:
         return {"tensorcore": ""}
     arg = attr.args[0]
-    if len(attr.args) == 1 and isinstance(arg, syn.Positional) and isinstance(arg.value, syn.Name):
-        if arg.value.id in ("sync", "wmma"):
-            return {"tensorcore": arg.value.id}
+    value = arg.value if isinstance(arg, syn.Positional) and len(attr.args) == 1 else None
+    if isinstance(value, syn.Name) and value.id in ("sync", "wmma"):
+        return {"tensorcore": value.id}
     raise KernelError("@tensorcore takes nothing, sync or wmma", attr.span, f"write {ATTRIBUTES['tensorcore']}")
 
 

@@ -58,10 +58,10 @@ _ROWS = (
 
 BUILTINS: dict[str, Builtin] = {row.name: row for row in _ROWS}
 
-PER_THREAD = frozenset(
-    "atomic_add atomic_cas elem store sum word byteperm popcount f16bits bytemask generate warp_partial "
-    "shfl shfl_xor shfl_up shfl_down shfl_idx ballot any all warp_sum warp_max cta_sum cta_max".split()
-)
+_SHUFFLES = "shfl shfl_xor shfl_up shfl_down shfl_idx ballot any all"
+_COLLECTIVES = "warp_sum warp_max warp_partial cta_sum cta_max sum"
+_PARTS = "elem store word byteperm popcount f16bits bytemask generate atomic_add atomic_cas"
+PER_THREAD = frozenset(f"{_SHUFFLES} {_COLLECTIVES} {_PARTS}".split(" "))
 PER_THREAD_CONTEXT = frozenset({"thread", "warp", "lane"})
 
 REMOVED = frozenset({"qdot_t", "qmma_t", "rms_norm_q_t"})
@@ -81,4 +81,5 @@ ATTRIBUTES: dict[str, str] = {
     "key": "@key(NAME, ...)",
 }
 
-KEYWORDS = frozenset("kernel let var if else for in while true false fn return break continue".split())
+_KEYWORDS = "kernel let var if else for in while true false fn return break continue"
+KEYWORDS = frozenset(_KEYWORDS.split(" "))

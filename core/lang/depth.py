@@ -19,6 +19,8 @@ def check_depth(root: T, children: Callable[[T], Iterable[T]], span: Callable[[T
         node, depth = stack.pop()
         if depth > DEEPEST:
             raise KernelError(
-                f"nested deeper than {DEEPEST} levels", span(node), "name parts of it with let, or move them to a function"
+                f"nested deeper than {DEEPEST} levels",
+                span(node),
+                "name parts of it with let, or move them to a function",
             )
         stack.extend((child, depth + 1) for child in children(node))

@@ -50,7 +50,6 @@ class Kernel:
         """A kernel for a decorated Python function, whose source is read later."""
         kernel = cls(function.__name__, lambda: _read_function(function), function.__doc__)
         kernel.__module__ = function.__module__
-        kernel.__qualname__ = function.__qualname__
         return kernel
 
     @property
@@ -93,7 +92,8 @@ class Kernel:
     def program(self, constants: Mapping[str, int] | None = None) -> Program:
         """The tile program for these constants (defaults where not given), cached.
 
-        Raises UsageError for a name that @autotune does not declare or a value that is no int; KernelError for the kernel.
+        Raises UsageError for a name that @autotune does not declare or a value that is no int, KernelError for the
+        source.
         """
         bound = self.bind(constants)
         key = tuple(sorted(bound.items()))
@@ -110,8 +110,7 @@ class Kernel:
             if name not in defaults:
                 listed = ", ".join(defaults) or "none"
                 raise UsageError(
-                    f"kernel {self.name} has no autotune constant {name!r}; "
-                    f"{closest(name, defaults)}declared: {listed}"
+                    f"kernel {self.name} has no autotune constant {name!r}; {closest(name, defaults)}declared: {listed}"
                 )
             if isinstance(value, bool) or not hasattr(value, "__index__"):
                 raise UsageError(f"constant {name} of kernel {self.name} is {value!r}; give an int")
@@ -138,16 +137,25 @@ class Kernel:
     ) -> Any:
         """Runs the kernel and returns a `Launch` (design.md 10); outputs are written in place, after success only.
 
-        grid: up to three ints, or a function of `meta` (dims and constants). args: arrays and scalars in parameter order.
+        grid: up to three ints, or a function of `meta` (dims and constants). args: arrays and scalars in the order of
+        the parameters.
         """
         from ..launch import launch
 
         return launch(
-            self, grid, args, device=device, arch=arch, constants=constants, form=form, instructions=instructions, **options
+            self,
+            grid,
+            args,
+            device=device,
+            arch=arch,
+            constants=constants,
+            form=form,
+            instructions=instructions,
+            **options,
         )
 
     def __call__(self, *args: Any, **options: Any) -> Any:
-        raise UsageError(f"kernel {self.name} needs a grid: {self.name}[(x, y)](...), or {self.name}.launch((x, y), ...)")
+        raise UsageError(f"kernel {self.name} needs a grid: {self.name}[x, y](...), or {self.name}.launch((x, y), ...)")
 
     def __repr__(self) -> str:
         return f"<phobos kernel {self.name}>"
@@ -171,12 +179,13 @@ def _read_function(function: Callable[..., Any]) -> tuple[syn.Module, syn.Kernel
         )
     key = (path, text)
     if key not in _READERS:
-        _READERS.clear() if len(_READERS) > 64 else None
+        if len(_READERS) > 64:
+            _READERS.clear()
         _READERS[key] = ModuleReader(Source(path, text))
     found = _READERS[key].kernel(function.__name__, code.co_firstlineno)
     if found is None:
         raise UsageError(
-            f"kernel {function.__name__} is not at line {code.co_firstlineno} of {path} any more: the file changed after "
-            "it was imported; import it again"
+            f"kernel {function.__name__} is not at line {code.co_firstlineno} of {path} any more: the file changed "
+            "after it was imported; import it again"
         )
     return found  # type: ignore[no-any-return]

@@ -31,7 +31,8 @@ class LoadedModule:
         if name in kernels:
             return kernels[name]
         listed = ", ".join(kernels) or "none"
-        raise UnknownKernel(f"{self.__dict__.get('path')} has no kernel `{name}`: {closest(name, kernels)}kernels: {listed}")
+        path = self.__dict__.get("path")
+        raise UnknownKernel(f"{path} has no kernel `{name}`: {closest(name, kernels)}kernels: {listed}")
 
     def __dir__(self) -> list[str]:
         return [*super().__dir__(), *self.kernels]

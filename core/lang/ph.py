@@ -25,7 +25,7 @@ from .ph_errors import unexpected_character, unexpected_token
 from .spelling import closest
 from .syntax import SCALARS
 
-_ENDS = frozenset("NAME INT FLOAT TRUE FALSE RPAR RSQB RBRACE BREAK CONTINUE RETURN".split())
+_ENDS = frozenset(["NAME", "INT", "FLOAT", "TRUE", "FALSE", "RPAR", "RSQB", "RBRACE", "BREAK", "CONTINUE", "RETURN"])
 
 
 class Terminators:
@@ -115,7 +115,9 @@ class Builder(Transformer[Token, Any]):
         for param in params or ():
             if param.type is None:
                 raise KernelError(
-                    f"parameter `{param.name}` has no type", param.span, f"write `{param.name}: tensor<f32>[M, N]` or f32"
+                    f"parameter `{param.name}` has no type",
+                    param.span,
+                    f"write `{param.name}: tensor<f32>[M, N]` or f32",
                 )
         return syn.Kernel(name.value, tuple(attrs), params or (), body, span=self.span(name))
 
@@ -170,7 +172,8 @@ class Builder(Transformer[Token, Any]):
         head, element, *dims = items
         kinds = {"tensor": syn.TensorType, "tile": syn.TileType}
         if head.value not in kinds:
-            raise KernelError(f"`{head.value}<...>` is not a type", self.span(head), "write tensor<f32>[..] or tile<f32>[..]")
+            hint = "write tensor<f32>[..] or tile<f32>[..]"
+            raise KernelError(f"`{head.value}<...>` is not a type", self.span(head), hint)
         return kinds[head.value](self._scalar(element), tuple(dims), span=self.span(meta))
 
     # ---- statements ----
@@ -192,7 +195,8 @@ class Builder(Transformer[Token, Any]):
         op = rest[0].value if len(rest) == 2 else "="
         named = isinstance(target, syn.Name) or (isinstance(target, syn.Index) and isinstance(target.value, syn.Name))
         if not named:
-            raise KernelError("this cannot be assigned to", target.span, "assign to a variable, or a slice of one: A[i :+ n]")
+            hint = "assign to a variable, or a slice of one: A[i :+ n]"
+            raise KernelError("this cannot be assigned to", target.span, hint)
         return syn.Assign(target, op, rest[-1], span=self.span(meta))
 
     def jump(self, meta: Meta, items: list[Any]) -> syn.Stmt:
@@ -295,4 +299,3 @@ class Builder(Transformer[Token, Any]):
 
     def window(self, meta: Meta, items: list[Any]) -> syn.Sub:
         return syn.Window(items[0], items[1], span=self.span(meta))
-

@@ -179,7 +179,8 @@ class _Ph(_Printer):
         for arg in attr.args:
             match arg:
                 case syn.Choices():
-                    args.append(f"{self.word(arg.name, arg)} in [{', '.join(self.expr(value) for value in arg.values)}]")
+                    values = ", ".join(self.expr(value) for value in arg.values)
+                    args.append(f"{self.word(arg.name, arg)} in [{values}]")
                 case syn.Keyword():
                     args.append(f"{self.word(arg.name, arg)} = {self.expr(arg.value)}")
                 case syn.Positional():
@@ -233,7 +234,8 @@ class _Python(_Printer):
     def __init__(self, module: syn.Module) -> None:
         super().__init__(module)
         used = {n.id for n in syn.walk(module) if isinstance(n, syn.Name)}
-        used |= {n.name for n in syn.walk(module) if isinstance(n, (syn.Let, syn.Var, syn.Param, syn.Kernel, syn.Function))}
+        declaring = (syn.Let, syn.Var, syn.Param, syn.Kernel, syn.Function)
+        used |= {n.name for n in syn.walk(module) if isinstance(n, declaring)}
         used |= {n.var for n in syn.walk(module) if isinstance(n, syn.For)}
         self.ph = next(name for name in ("ph", "phl", "phobos_lang", "phobos_language") if name not in used)
 

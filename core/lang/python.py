@@ -15,6 +15,7 @@ import ast
 from ..errors import KernelError, Source, Span
 from . import syntax as syn
 from .builtins import BUILTINS
+from .depth import check_depth
 from .python_body import Body, Scope
 from .syntax import SCALARS
 
@@ -110,6 +111,7 @@ class ModuleReader:
     def definition(self, node: ast.FunctionDef) -> syn.Kernel | syn.Function:
         """One kernel or function."""
         scope, body = self.scope, Body(self.scope)
+        check_depth(node, _placed, scope.span)
         kind, attrs = self._decorators(node)
         args = node.args
         for extra in (args.vararg, args.kwarg, *args.posonlyargs, *args.kwonlyargs, *args.defaults):
@@ -143,7 +145,9 @@ class ModuleReader:
             name = scope.resolve(call.func if call else decorator)
             if name is None or "." in name or not name:
                 text = ast.unparse(decorator)
-                scope.fail(f"`@{text}` is not an attribute of the language", decorator, "attributes come from phobos.lang")
+                scope.fail(
+                    f"`@{text}` is not an attribute of the language", decorator, "attributes are names of phobos.lang"
+                )
             if name not in ("kernel", "fn"):
                 attrs.append(syn.Attr(name, self._attr_args(call), span=scope.span(decorator)))
                 continue
@@ -153,7 +157,8 @@ class ModuleReader:
             if call and call.keywords and name == "kernel":
                 attrs.append(self._key(call))
             elif call and (call.args or call.keywords):
-                scope.fail(f"@ph.{name} takes no such arguments", decorator, 'write @ph.kernel or @ph.kernel(key=["M"])')
+                hint = 'write @ph.kernel or @ph.kernel(key=["M"])'
+                scope.fail(f"@ph.{name} takes no such arguments", decorator, hint)
         return kind, tuple(attrs)
 
     def _key(self, call: ast.Call) -> syn.Attr:
@@ -168,9 +173,7 @@ class ModuleReader:
     def _attr_args(self, call: ast.Call | None) -> tuple[syn.AttrArg, ...]:
         if call is None:
             return ()
-        args: list[syn.AttrArg] = [
-            syn.Positional(self._literal(arg), span=self.scope.span(arg)) for arg in call.args
-        ]
+        args: list[syn.AttrArg] = [syn.Positional(self._literal(arg), span=self.scope.span(arg)) for arg in call.args]
         for keyword in call.keywords:
             span = self.scope.span(keyword)
             if keyword.arg is None:
@@ -197,7 +200,7 @@ class ModuleReader:
             return syn.FloatLit(sign * value, span=span)
         if isinstance(value, str) and value.isidentifier() and sign == 1:
             return syn.Name(value, span=span)
-        hint = f'write "{node.id}" in quotes' if isinstance(node, ast.Name) else 'a literal, or a name in quotes'
+        hint = f'write "{node.id}" in quotes' if isinstance(node, ast.Name) else "a literal, or a name in quotes"
         self.scope.fail(f"`{ast.unparse(node)}` cannot stand in an attribute", node, hint)
 
 
@@ -216,6 +219,11 @@ def _import(node: ast.Import | ast.ImportFrom, aliases: dict[str, str], outside:
             aliases.update({name: name for name in _STAR} if entry.name == "*" else {bound: entry.name})
         else:
             outside.add(bound)
+
+
+def _placed(node: ast.AST) -> list[ast.AST]:
+    """The children of an ast node that have a place in the source."""
+    return [child for child in ast.iter_child_nodes(node) if hasattr(child, "lineno")]
 
 
 def _defined(node: ast.stmt) -> set[str]:

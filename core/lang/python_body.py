@@ -206,16 +206,15 @@ class Body:
             if not isinstance(count, syn.IntLit) or count.value <= 0:
                 scope.fail("the unroll count is a positive integer", call.args[0], "write `ph.unroll(4, range(0, n))`")
             unroll, call = count.value, call.args[1]
+        args = call.args if isinstance(call, ast.Call) and not call.keywords else []
         is_range = isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "range"
-        if not is_range or call.keywords or not 1 <= len(call.args) <= 3:  # type: ignore[union-attr]
+        if not is_range or not 1 <= len(args) <= 3:
             scope.fail("a loop runs over a range", node.iter, "write `for i in range(start, stop, step):`")
-        bounds = [self.expr(arg) for arg in call.args]  # type: ignore[union-attr]
+        bounds = [self.expr(arg) for arg in args]
         if len(bounds) == 1:
             bounds.insert(0, syn.IntLit(0, span=bounds[0].span))
         step = bounds[2] if len(bounds) == 3 else None
-        return syn.For(
-            node.target.id, bounds[0], bounds[1], step, unroll, self.block(node.body), span=scope.span(node)
-        )
+        return syn.For(node.target.id, bounds[0], bounds[1], step, unroll, self.block(node.body), span=scope.span(node))
 
     def _while(self, node: ast.While) -> syn.Stmt:
         if node.orelse:
@@ -400,9 +399,7 @@ class Body:
         spine: list[ast.expr] = [upper]
         while True:
             node = spine[-1]
-            if isinstance(node, ast.BinOp):
-                spine.append(node.left)
-            elif isinstance(node, ast.Compare):
+            if isinstance(node, (ast.BinOp, ast.Compare)):
                 spine.append(node.left)
             elif isinstance(node, ast.BoolOp):
                 spine.append(node.values[0])
@@ -422,7 +419,7 @@ def _replace_leaf(spine: list[ast.expr], leaf: ast.expr) -> ast.expr:
     """The expression of a left spine with its first leaf replaced; positions of inner nodes move to the new leaf."""
     result = leaf
     for node in reversed(spine[:-1]):
-        fields = {name: value for name, value in ast.iter_fields(node)}
+        fields = dict(ast.iter_fields(node))
         if isinstance(node, ast.BoolOp):
             fields["values"] = [result, *node.values[1:]]
         else:

@@ -1,9 +1,9 @@
-"""Text listings of a tile program: every operation (`compile --emit tile`), or what runs and why (`--emit instructions`).
+"""Text listings of a tile program: its operations (`compile --emit tile`), what runs and why (`--emit instructions`).
 
 Rules
  1. Values are `%name.n` or `%n`; names are the source's, numbers make them unique.
- 2. Every line of `instructions` is an instruction of `isa`, how many the program holds, and for a contraction its place,
-    shape, path and the reason for it (phobos-language.md C.5).
+ 2. Every line of `instructions` is an instruction of `isa`, how many the program holds, and for a contraction its
+    place, shape, path and the reason for it (phobos-language.md C.5).
 """
 
 from __future__ import annotations
@@ -12,8 +12,32 @@ from collections import Counter
 from collections.abc import Iterator
 
 from .program import (
-    ArgMax, BlockIndex, Block, Broadcast, Constant, Contract, Dim, Extract, For, Gather, GridBarrier, If, Insert, Iota,
-    Load, Map, Op, Program, Reduce, Reshape, Scan, Store, Transpose, Value, While, walk,
+    ArgMax,
+    Block,
+    BlockIndex,
+    Broadcast,
+    Constant,
+    Contract,
+    Dim,
+    Extract,
+    For,
+    Gather,
+    GridBarrier,
+    If,
+    Insert,
+    Iota,
+    Load,
+    Map,
+    Op,
+    Program,
+    Reduce,
+    Reshape,
+    Scan,
+    Store,
+    Transpose,
+    Value,
+    While,
+    walk,
 )  # fmt: skip
 
 
@@ -86,8 +110,7 @@ def _op(op: Op, names: Names, depth: int) -> Iterator[str]:
 
 def _slice(starts: tuple[Value, ...], sizes: tuple[int | None, ...], names: Names) -> str:
     parts = [
-        names(start) if size is None else f"{names(start)} :+ {size}"
-        for start, size in zip(starts, sizes, strict=True)
+        names(start) if size is None else f"{names(start)} :+ {size}" for start, size in zip(starts, sizes, strict=True)
     ]
     return f"[{', '.join(parts)}]"
 
@@ -148,6 +171,8 @@ def instructions(program: Program) -> str:
                 lines.append(f"  {how} at line {op.span.line}: {op.path}, {shape}: {op.reason}")
                 counts[op.instruction] += rows * columns * op.a.shape[1]
     lines += [f"  {count:>10} x {name}" for name, count in sorted(counts.items(), key=lambda item: (-item[1], item[0]))]
-    lines += ["  (elements, or multiply-adds of a contraction, where each stands once in the program)"] if counts else []
+    lines += (
+        ["  (elements, or multiply-adds of a contraction, where each stands once in the program)"] if counts else []
+    )
     lines += [f"  note ({note.kind}) {note.span}: {note.message}" for note in program.notes]
     return "\n".join(lines) + "\n"

@@ -112,7 +112,9 @@ def _tensors(ctx: Context, kernel: syn.Kernel) -> tuple[TensorParam, ...]:
                 tensors.append(TensorParam(param.name, ELEMENTS[element.name], extents, param.span))
             case syn.TileType():
                 ctx.fail(
-                    f"parameter `{param.name}` is a tile", param.type, "a kernel takes tensors and scalars; load a slice"
+                    f"parameter `{param.name}` is a tile",
+                    param.type,
+                    "a kernel takes tensors and scalars; load a slice",
                 )
             case None:
                 ctx.fail(f"parameter `{param.name}` has no type", param, "give it a scalar or tensor type")
@@ -165,8 +167,9 @@ def _promises(
             continue
         if entry.dim in ctx.constants:
             if ctx.constants[entry.dim] % multiple:
+                value = ctx.constants[entry.dim]
                 ctx.fail(
-                    f"@aligned promises a multiple of {multiple} for `{entry.dim}`, which is {ctx.constants[entry.dim]}",
+                    f"@aligned promises a multiple of {multiple} for `{entry.dim}`, which is {value}",
                     entry.span,
                     "change the constant or the promise",
                 )

@@ -21,7 +21,20 @@ from ..errors import KernelError, Span
 from ..formats import BF16, F16, F32, F64, PRED, S64, Format
 from ..lang import syntax as syn
 from ..lang.attributes import Attributes
-from .program import Block, BlockIndex, Broadcast, Constant, Dim, Map, Note, Op, ScalarParam, TensorParam, TileType, Value
+from .program import (
+    Block,
+    BlockIndex,
+    Broadcast,
+    Constant,
+    Dim,
+    Map,
+    Note,
+    Op,
+    ScalarParam,
+    TensorParam,
+    TileType,
+    Value,
+)
 
 
 @dataclass(frozen=True)

@@ -117,9 +117,7 @@ def reshape(ctx: Context, tile: Value, shape: tuple[int, ...], node: syn.Node) -
 def _iota(ctx: Context, call: syn.Call, operand: Operand) -> Operand:
     count = operand.const if isinstance(operand, Scalar) and operand.index else None
     if count is None:
-        ctx.fail(
-            f"iota takes a constant, found {describe(operand)}", call.args[0], "a literal or an autotune constant"
-        )
+        ctx.fail(f"iota takes a constant, found {describe(operand)}", call.args[0], "a literal or an autotune constant")
     if not 0 < count <= 1 << 24:
         ctx.fail(f"iota of {count} elements", call.args[0], "the count lies between 1 and 2^24")
     result = Value(TileType(S32, (1, int(count))))
@@ -208,4 +206,3 @@ def unknown(ctx: Context, call: syn.Call, known: list[str]) -> NoReturn:
     advice |= {"abs": "tmax(x, 0 - x) is the magnitude", "relu": "tmax(x, 0.0) is a relu", "bool": "compare: x != 0"}
     hint = advice.get(name) or closest(name, known) + "define it as a function of this module, or use a builtin"
     ctx.fail(f"`{name}` is neither a builtin nor a function of this module", call, hint)
-

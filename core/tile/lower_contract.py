@@ -80,7 +80,9 @@ def refusal(
     return ALIAS if alias else None
 
 
-def choose(ctx: Context, a: Format, b: Format, acc: Format, shape: Shape, transposed: bool, alias: bool, gemm: bool) -> Path:
+def choose(
+    ctx: Context, a: Format, b: Format, acc: Format, shape: Shape, transposed: bool, alias: bool, gemm: bool
+) -> Path:
     """The path of one contraction (rules 1 to 3)."""
     if acc.is_integer:
         return _integer_path(a, b, acc, shape, transposed)
@@ -193,7 +195,5 @@ def contract(
     start = ctx.zero(acc, extents, call.span) if seed is None else seed
     assert start.type == TileType(acc, extents), (start.type, acc, extents)
     result = Value(TileType(acc, extents))
-    ctx.emit(
-        Contract(call.span, result, path.instruction, x, y, start, transposed, path.instruction, path.reason)
-    )
+    ctx.emit(Contract(call.span, result, path.instruction, x, y, start, transposed, path.instruction, path.reason))
     return result

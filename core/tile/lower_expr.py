@@ -4,7 +4,7 @@ Rules
  1. Untyped: every operator makes a tile; a unary function narrows to its operand's type at once.
  2. Typed target, form 7: the tree of + - * / %, tmax, unary functions and conversions is evaluated as written; leaves
     keep their types, scalars take the target's, a unary function stays f32; one conversion at the end. Anything else
-    in the tree (a dot, a reduction, where, a comparison, a function call) is an opaque operand, evaluated untyped first.
+    in it (a dot, a reduction, where, a comparison, a function call) is an opaque operand, evaluated untyped before.
  3. A subscript or a unary minus anywhere in that tree turns form 7 off: the two sides of the outermost operator are
     evaluated untyped and converted to the target's type before it (form 8). Under an integer target this holds only
     where both sides are integers; otherwise the untyped result is converted once.
@@ -15,22 +15,25 @@ Rules
 
 from __future__ import annotations
 
+from typing import NoReturn
+
 import numpy as np
 
 from ..formats import F32, F64, PRED, Format
 from ..lang import spelling as say
 from ..lang import syntax as syn
 from ..lang.builtins import BUILTINS, LATER_STAGE, PER_THREAD_CONTEXT
-from ..lang.types import ELEMENTS, show
+from ..lang.types import ELEMENTS
 from . import lower_builtins as builtins
 from . import lower_ops as ops
 from . import lower_slice as slices
 from .lower_base import Alias, Bound, Context, Operand, Scalar, Tensor, Variable, View, index_constant, index_value
 from .lower_contract import contract, own_type
 from .lower_ops import describe
-from .program import TileType, Value
+from .program import Block, If, Load, TileType, Value
 
 CONVERSIONS = frozenset(ELEMENTS) - {"bool"}
+TREE_CALLS = CONVERSIONS | frozenset(ops.MATH) | {"tmax"}
 
 
 # ---- names ------------------------------------------------------------------------------------------------------
@@ -66,8 +69,6 @@ def read(ctx: Context, binding: Variable | Bound | View | Alias, node: syn.Node)
 
 
 def _read_view(ctx: Context, view: View, node: syn.Node) -> Value:
-    from .program import Load
-
     if view.written is not None:
         ctx.note(
             "live-view",
@@ -81,7 +82,7 @@ def _read_view(ctx: Context, view: View, node: syn.Node) -> Value:
     return result
 
 
-def unknown_name(ctx: Context, node: syn.Name) -> None:
+def unknown_name(ctx: Context, node: syn.Name) -> NoReturn:
     if node.id == "ctx":
         ctx.fail("`ctx` is not a value", node, "write ctx.block.x")
     if node.id in ctx.module.outside:
@@ -180,8 +181,6 @@ def _binary(ctx: Context, node: syn.Binary, target: Format | None) -> Operand:
 
 def _short_circuit(ctx: Context, node: syn.Binary, left: Operand) -> Operand:
     """`a && f(x)`: the call happens only where its value counts."""
-    from .program import Block, If
-
     word = "and" if ctx.spelling == "python" else "&&"
     if not isinstance(left, Scalar) or left.format != PRED:
         right = evaluate(ctx, node.right)
@@ -257,7 +256,9 @@ def _call(ctx: Context, node: syn.Call, target: Format | None) -> Operand:
         builtins.unknown(ctx, node, [*BUILTINS, *ctx.module.functions])
     row = BUILTINS[function]
     if len(node.args) != row.arity:
-        ctx.fail(f"{function} takes {row.arity} arguments, found {len(node.args)}", node, f"{row.signature}: {row.meaning}")
+        ctx.fail(
+            f"{function} takes {row.arity} arguments, found {len(node.args)}", node, f"{row.signature}: {row.meaning}"
+        )
     if function in ops.MATH:
         inner = evaluate(ctx, node.args[0], target)
         return ops.math_function(ctx, function, inner, node, narrow=target is None)
@@ -275,9 +276,9 @@ def _call(ctx: Context, node: syn.Call, target: Format | None) -> Operand:
         a, b = tiles(ctx, node, args)
         return contract(ctx, node, a, b, own_type(ctx, node, a, b))
     if function == "where":
-        return ops.select(ctx, *args, node)
+        return ops.select(ctx, args[0], args[1], args[2], node)
     if function == "pow":
-        return ops.power(ctx, *args, node)
+        return ops.power(ctx, args[0], args[1], node)
     return builtins.HANDLERS[function](ctx, node, *args)
 
 
@@ -360,9 +361,8 @@ def _has_subscript_or_minus(ctx: Context, node: syn.Expr) -> bool:
         return node.op == "-"
     if isinstance(node, syn.Binary) and node.op in syn.ARITHMETIC:
         return _has_subscript_or_minus(ctx, node.left) or _has_subscript_or_minus(ctx, node.right)
-    if isinstance(node, syn.Call) and node.function not in ctx.module.functions:
-        if node.function in ops.MATH or node.function in CONVERSIONS or node.function == "tmax":
-            return any(_has_subscript_or_minus(ctx, arg) for arg in node.args)
+    if isinstance(node, syn.Call) and node.function in TREE_CALLS and node.function not in ctx.module.functions:
+        return any(_has_subscript_or_minus(ctx, arg) for arg in node.args)
     return False
 
 
@@ -409,7 +409,3 @@ def _tile_element(ctx: Context, node: syn.Name) -> Format | None:
     if isinstance(found, (Variable, View)) and found.type.shape:
         return found.type.element
     return None
-
-
-def describe_type(kind: TileType) -> str:
-    return show(kind.element, kind.shape)

@@ -18,7 +18,20 @@ from ..lang.types import ELEMENTS, show
 from . import lower_expr as expr
 from . import lower_ops as ops
 from . import lower_stmt as stmt
-from .lower_base import Alias, Bound, Context, Frame, Operand, Scalar, Scope, Tensor, Variable, View, index_constant
+from .lower_base import (
+    Alias,
+    Bound,
+    Context,
+    Frame,
+    Operand,
+    Scalar,
+    Scope,
+    Tensor,
+    Variable,
+    View,
+    index_constant,
+    index_value,
+)
 from .lower_control import always_jumps, block, jumps
 from .program import TileType, Value
 
@@ -65,9 +78,7 @@ def _body(ctx: Context, function: syn.Function, call: syn.Call) -> Operand | Non
     valued = any(isinstance(n, syn.Return) and n.value is not None for s in body for n in syn.walk(s))
     if valued and not always_jumps(body):
         ctx.fail(f"`{function.name}` may end without returning a value", function, "end every path with a return")
-    bare = next(
-        (n for s in body for n in syn.walk(s) if isinstance(n, syn.Return) and n.value is None), None
-    )
+    bare = next((n for s in body for n in syn.walk(s) if isinstance(n, syn.Return) and n.value is None), None)
     if valued and bare is not None:
         ctx.fail(f"`{function.name}` returns a value elsewhere but not here", bare, "return a value on every path")
     frame = Frame(function.name)
@@ -82,7 +93,7 @@ def _body(ctx: Context, function: syn.Function, call: syn.Call) -> Operand | Non
         value = frame.result.value
         result: Operand | None = value if value.shape else Scalar(value.element, value)
         if frame.result.index:
-            result = expr.index_value(value)
+            result = index_value(value)
     else:
         result = frame.returned[-1][0] if frame.returned else None
     if function.returns is not None and result is not None:

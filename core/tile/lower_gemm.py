@@ -13,15 +13,17 @@ Where the gate refuses, the statements mean the same one by one, so nothing is m
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ..errors import KernelError
-from ..formats import F16, F32, Format
+from ..formats import F16, F32, S64, Format
 from ..lang import syntax as syn
 from . import lower_expr as expr
 from . import lower_ops as ops
 from . import lower_slice as slices
+from . import lower_stmt as stmt
 from .lower_base import Bound, Context, Operand, Scalar, Tensor, Variable, index_value
 from .lower_contract import Shape, refusal
 from .program import TileType, Value
@@ -143,8 +145,6 @@ def _term(node: syn.Expr, name: str, either_side: bool) -> Term | None:
 
 def _fits(ctx: Context, plan: Plan) -> bool:
     """Types, shapes, masks and the gate of a textual match; emits into a dry run."""
-    from . import lower_stmt as stmt
-
     kind = stmt.tile_type(ctx, plan.accumulator.type)  # type: ignore[arg-type]
     if len(kind.shape) != 2 or "dot" in ctx.module.functions:
         return False
@@ -169,15 +169,12 @@ def _fits(ctx: Context, plan: Plan) -> bool:
 
 def _panels(ctx: Context, plan: Plan) -> dict[str, tuple[Format, tuple[int, ...]]] | None:
     """Element type and shape of the two panels, or None where one is masked or of another type."""
-    loop, found = plan.loop, {}
+    loop = plan.loop
+    found: dict[str, tuple[Format, tuple[int, ...]]] = {}
     step = None if loop.step is None else expr.index(ctx, loop.step, "the step")
     lo = expr.index(ctx, loop.lo, "the start")
     ctx.loop_count += 1
-    import math
-
     divisor = math.gcd(lo.divisor, 1 if step is None else step.divisor)
-    from ..formats import S64
-
     counter = index_value(Value(TileType(S64), loop.var), divisor, frozenset({ctx.loop_count}))
     with ctx.nested(ctx.blocks[-1]):
         ctx.bind(loop.var, Bound(loop.var, counter, loop.span))

@@ -122,7 +122,9 @@ def binary(ctx: Context, op: str, a: Operand, b: Operand, node: syn.Node, target
     return apply(ctx, op, a, b, node)
 
 
-def meet(ctx: Context, op: str, a: Operand, b: Operand, node: syn.Node, target: Format | None) -> tuple[Operand, Operand]:
+def meet(
+    ctx: Context, op: str, a: Operand, b: Operand, node: syn.Node, target: Format | None
+) -> tuple[Operand, Operand]:
     """Both operands in the type in which the operator works; at least one is a tile."""
     ea, eb = element(a), element(b)
     if PRED in (ea, eb):

@@ -61,7 +61,9 @@ def make_slice(ctx: Context, node: syn.Index, what: str, dims: tuple[int | str, 
         sizes.append(size)
     if None in sizes and any(size is not None for size in sizes):
         point = next(b.sub for b, size in zip(bounds, sizes, strict=True) if size is None)
-        ctx.fail("an element subscript stands beside a slice", point, "write i:+1 to keep the axis, or index every axis")
+        ctx.fail(
+            "an element subscript stands beside a slice", point, "write i:+1 to keep the axis, or index every axis"
+        )
     return Slice(tuple(starts), tuple(sizes), node)
 
 
@@ -133,7 +135,7 @@ def load(ctx: Context, param: TensorParam, part: Slice, name: str = "") -> Value
 
 
 def store(ctx: Context, param: TensorParam, part: Slice, value: Value, span_of: syn.Node) -> None:
-    """Writes a value of the tensor's element type to a slice; live views of the tensor are remembered as overwritten."""
+    """Writes a value of the tensor's element type to a slice; live views of the tensor are marked."""
     assert value.element == param.element, show(value.element, value.shape)
     ctx.emit(Store(span_of.span, param.name, part.values(ctx), part.sizes, value))
     mark_written(ctx, param.name, span_of)

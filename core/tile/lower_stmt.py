@@ -14,6 +14,7 @@ Rules
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NoReturn
 
 from ..formats import PRED, Format
 from ..lang import spelling as say
@@ -188,7 +189,7 @@ def assign(ctx: Context, node: syn.Assign) -> None:
         found.value = _assign_scalar(ctx, node, found)
 
 
-def _undeclared(ctx: Context, node: syn.Assign, base: syn.Name) -> None:
+def _undeclared(ctx: Context, node: syn.Assign, base: syn.Name) -> NoReturn:
     if isinstance(node.target, syn.Index) or node.op != "=":
         expr.unknown_name(ctx, base)
     ctx.fail(
@@ -199,7 +200,7 @@ def _undeclared(ctx: Context, node: syn.Assign, base: syn.Name) -> None:
     )
 
 
-def _read_only(ctx: Context, base: syn.Name, found: Bound | View | Alias) -> None:
+def _read_only(ctx: Context, base: syn.Name, found: Bound | View | Alias) -> NoReturn:
     what = found.what if isinstance(found, Bound) else "a let"
     ctx.fail(
         f"`{base.id}` is {what} and cannot be assigned to",
@@ -230,9 +231,7 @@ def updated(ctx: Context, node: syn.Assign, old: Callable[[], Value], kind: Tile
     if node.op == "=":
         return ops.fit(ctx, expr.into(ctx, node.value, kind.element), kind.shape, node.value.span, node.value)
     op = node.op[:-1]
-    right = (
-        expr.toward(ctx, node.value, kind.element) if op in syn.ARITHMETIC else expr.evaluate(ctx, node.value)
-    )
+    right = expr.toward(ctx, node.value, kind.element) if op in syn.ARITHMETIC else expr.evaluate(ctx, node.value)
     result = ops.binary(ctx, op, old(), right, node, kind.element)
     assert isinstance(result, Value)
     if result.shape != kind.shape:
@@ -321,7 +320,9 @@ def _element(ctx: Context, node: syn.Assign, element: Format, old: Callable[[], 
             present = ops.to_index(ctx, present, node)
         value = ops.scalar_binary(ctx, node.op[:-1], present, value, node)
     if (element == PRED) != (value.format == PRED):
-        ctx.fail(f"{describe(value)} is stored in an element of type {show(element, ())}", node.value, "compare: x != 0")
+        ctx.fail(
+            f"{describe(value)} is stored in an element of type {show(element, ())}", node.value, "compare: x != 0"
+        )
     return ctx.value(ops.convert(ctx, value, element, node.value), node.span)
 
 
@@ -334,4 +335,3 @@ def expression(ctx: Context, node: syn.ExprStmt) -> None:
     expr.evaluate(ctx, value)
     if not (isinstance(value, syn.Call) and value.function in ("grid_barrier", "barrier")):
         ctx.note("unused", "the value of this expression is not used", node.span)
-
