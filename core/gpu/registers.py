@@ -17,7 +17,9 @@ from .emitter import STAGE, STAGE_FIRST, STAGE_LAST, Carried, Emitter, Job, Shad
 from .registers_tiles import ArrayTile, Column, Held, Lazy, LoadTile, Rows, Tile
 from .uses import Uses
 
-HELD = 32  # registers per row up to which a tile is unrolled into SSA values
+# Registers per row up to which a tile is unrolled into SSA values. Beside a contraction's arithmetic the unrolled code is
+# small, and arrays would cost it more (docs/performance.md).
+HELD, HELD_BY_CONTRACTIONS = 32, 64
 CHUNK = 8
 GROUP_INVOCATIONS = 256
 
@@ -44,7 +46,7 @@ class RegistersEmitter(Emitter):
         g = self.layout.g
         self.row_in_block = self.lane if g == 1 else self.lane // g
         self.q = b.u32(0) if g == 1 else self.lane % g
-        self.held_limit = HELD
+        self.held_limit = HELD_BY_CONTRACTIONS if job.program.contractions() else HELD
         # Indices that no compiler can see make lavapipe use one permutation instead of two (spirv-notes.md section 2).
         self.lane_numbers = [self.zero + i if i else self.zero for i in range(self.layout.lanes)]
 
@@ -87,7 +89,7 @@ class RegistersEmitter(Emitter):
     def each_chunk(self, rows: Rows, body: Callable[[int | Value, int], None], multiple: int = 1) -> None:
         """`body(first register, count)` over a row's registers: once where they are few, else in a loop."""
         n = rows.registers
-        if n <= HELD:
+        if n <= self.held_limit:
             body(0, n)
             return
         width = max(CHUNK, multiple)
@@ -124,7 +126,7 @@ class RegistersEmitter(Emitter):
     def define(self, value: tp.Value, compute: Callable[[int | Value, int], list[list[Value]]]) -> None:
         """Binds a tile to a computation over chunks; it is held, or stays an expression for one reader, or is stored."""
         rows = self.of(value)
-        if rows.registers <= HELD:
+        if rows.registers <= self.held_limit:
             self.tiles[value] = Held(compute(0, rows.registers))
             return
         lazy = Lazy(rows, compute)
@@ -224,7 +226,7 @@ class RegistersEmitter(Emitter):
             self.define(op.result, lambda at, n: [tile.block(i, at, n) for i in range(rows.blocks)])
             if isinstance(self.tiles[op.result], Lazy):
                 self.tiles[op.result] = self.store_array(op.result, self.tiles[op.result])
-        elif rows.registers > HELD or registers_contract.feeds_only_contractions(self, op.result):
+        elif rows.registers > self.held_limit or registers_contract.feeds_only_contractions(self, op.result):
             self.tiles[op.result] = tile  # read again by every reader: cheaper than a round trip through an array
         else:
             self.define(op.result, lambda at, n: [tile.block(i, at, n) for i in range(rows.blocks)])
@@ -358,7 +360,7 @@ class RegisterSlot(Carried):
         self.rows = emitter.of(value)
         self.kind = kind_of(value.element)
         b = emitter.b
-        self.held = self.rows.registers <= HELD
+        self.held = self.rows.registers <= emitter.held_limit
         if self.held:
             self.variables = [
                 [b.variable(self.kind) for _ in range(self.rows.registers)] for _ in range(self.rows.blocks)
