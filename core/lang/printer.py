@@ -86,8 +86,14 @@ class _Printer:
         level = self.level[node.op]
         op = self.operator(node.op)
         chains = self.spelling == "Python" and node.op in syn.COMPARISONS
-        left = self.expr(node.left, level + 1 if chains else level)
-        return f"{left} {op} {self.expr(node.right, level + 1)}", level
+        left = self.expr(node.left, self.least(node, node.left, level + 1 if chains else level))
+        return f"{left} {op} {self.expr(node.right, self.least(node, node.right, level + 1))}", level
+
+    @staticmethod
+    def least(node: syn.Binary, side: syn.Expr, level: int) -> int:
+        """The level below which a side needs parentheses; mixed bit operators always get them, for the reader."""
+        mixed = isinstance(side, syn.Binary) and side.op != node.op and {side.op, node.op} & set(syn.BITWISE)
+        return _UNARY if mixed else level
 
     def sub(self, node: syn.Sub) -> str:
         match node:

@@ -94,7 +94,7 @@ def choose(
     assert grid is not None
     rounded = [show(fmt, ()) for fmt in (a, b) if fmt != F16]
     how = f"; {' and '.join(rounded)} rounded to f16" if rounded else ""
-    reason = f"@tensorcore, {shape} on {grid[0]}x{grid[1]} warps{how}"
+    reason = f"@tensorcore, {grid[0]}x{grid[1]} warps{how}"
     return Path(HMMA[acc], (F16, F16), reason)
 
 
@@ -107,11 +107,12 @@ def _integer_path(a: Format, b: Format, acc: Format, shape: Shape, transposed: b
     if not transposed:
         return Path("IMAD", (S32, S32), "dot of 8-bit integers is scalar; dot_t has the packed paths")
     if shape.m % 8 == 0 and shape.n % 8 == 0 and shape.k % 16 == 0:
-        return Path(f"IMMA.8816.{names}", (a, b), f"{shape} is whole 8x8 blocks and K is a multiple of 16")
-    block = "output is not whole 8x8 blocks" if shape.m % 8 or shape.n % 8 else "K is not a multiple of 16"
+        return Path(f"IMMA.8816.{names}", (a, b), "whole 8x8 blocks, K a multiple of 16")
     if shape.k % 4 == 0:
-        return Path(f"IDP.4A.{names}", (a, b), f"{shape}: {block}, K is a multiple of 4", True)
-    return Path("IMAD", (S32, S32), f"{shape}: {block}, K is not a multiple of 4", True)
+        partial = shape.m % 8 or shape.n % 8
+        why = "the output is not whole 8x8 blocks, K a multiple of 4" if partial else "K is a multiple of 4, not of 16"
+        return Path(f"IDP.4A.{names}", (a, b), why, True)
+    return Path("IMAD", (S32, S32), "K is not a multiple of 4", True)
 
 
 def shapes(ctx: Context, call: syn.Call, a: Value, b: Value) -> Shape:
@@ -188,7 +189,7 @@ def contract(
     transposed = call.function == "dot_t"
     path = choose(ctx, a.element, b.element, acc, shape, transposed, alias, id(call) in ctx.gemm)
     if path.fell_back:
-        ctx.note("fallback", f"{call.function} at {call.span}: {path.instruction} path: {path.reason}", call.span)
+        ctx.note("path", f"{call.function} falls back to {path.instruction}: {path.reason}", call.span)
     x, y = (convert(ctx, v, fmt, node) for v, fmt, node in zip((a, b), path.operands, call.args, strict=True))
     assert isinstance(x, Value) and isinstance(y, Value)
     extents = (shape.m, shape.n)

@@ -1,0 +1,29 @@
+// Attention of one head in f32, forward, with a running maximum: scores never leave the CTA.
+//
+// Every product is an FFMA chain. The rescaled output is the seed of the next one, so `o += dot(s, v)` continues it.
+// Grid: (Nq / BR,).
+
+@autotune(BR in [32], BC in [32], D in [64])
+@launch(128)
+@aligned(Nq = BR, Nk = BC)
+kernel flash_attention_f32(Q: tensor<f32>[Nq, D], K: tensor<f32>[Nk, D], V: tensor<f32>[Nk, D], O: tensor<f32>[Nq, D], scale: f32) {
+  let r = ctx.block.x * BR
+  let q = Q[r :+ BR, :]
+  var o: tile<f32>[BR, D] = 0.0
+  var top: tile<f32>[BR, 1] = -300000000.0
+  var total: tile<f32>[BR, 1] = 0.0
+  for c in range(0, Nk, BC) {
+    let k = K[c :+ BC, :]
+    let v = V[c :+ BC, :]
+    var s: tile<f32>[BR, BC] = dot_t(q, k)
+    s = s * scale
+    var new: tile<f32>[BR, 1] = tmax(top, rowmax(s))
+    s = exp(s - new)
+    var fix: tile<f32>[BR, 1] = exp(top - new)
+    total = total * fix + rowsum(s)
+    o = o * fix
+    o += dot(s, v)
+    top = new
+  }
+  O[r :+ BR, :] = o / total
+}
