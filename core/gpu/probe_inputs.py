@@ -167,7 +167,9 @@ def _products(source: Source, instruction: Instruction, count: int) -> list[Code
     fmt = instruction.operands[0]
     assert fmt is not None
     a = _finite(source, fmt, count)
-    return [_code(a, fmt), _code(_partner(source, fmt, a, +1), fmt)]
+    tie_a, tie_b = _tie_factors(source, fmt, count)
+    tie = source.below(4, count) == 0
+    return [_code(np.where(tie, tie_a, a), fmt), _code(np.where(tie, tie_b, _partner(source, fmt, a, +1)), fmt)]
 
 
 def _quotients(source: Source, instruction: Instruction, count: int) -> list[Codes]:
