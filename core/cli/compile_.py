@@ -15,6 +15,7 @@ from .options import Device, Form, Json, Kernel, Settings, integers, pick_kernel
 if TYPE_CHECKING:
     from ..gpu.emitter import Shader
     from ..gpu.target import Target
+    from ..lang.kernel import Kernel as PhobosKernel
     from ..tile.program import Program
 
 
@@ -100,11 +101,10 @@ def _rows(program: Program) -> dict[str, object]:
     }
 
 
-def _spelling(kernel: object, emit: Emit) -> str:
-    from importlib import import_module
+def _spelling(kernel: PhobosKernel, emit: Emit) -> str:
+    from ..lang.printer import to_ph, to_python
 
-    printer = import_module("..lang.printer", __package__)
-    return str(getattr(printer, f"print_{emit.value}")(kernel.module))  # type: ignore[attr-defined]
+    return (to_ph if emit is Emit.ph else to_python)(kernel.module)
 
 
 def _emit_shader(

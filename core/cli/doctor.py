@@ -13,6 +13,17 @@ from .options import Device, Json, console, write_json
 if TYPE_CHECKING:
     from rich.console import Console
 
+# what the forms are made of, in the order in which the table lists them
+FORMS = {
+    "native": "the device's own float operations",
+    "float": "exact f32 arithmetic on decoded operands",
+    "double": "f64 arithmetic, corrected to one rounding",
+    "seeded": "the device's approximation, corrected with integers",
+    "integer": "integers; no faster form is exact here, or the device lacks what it takes",
+    "integer only": "integers; there is no other form",
+    "none": "no form is exact here: using it is an error",
+}
+
 # feature of a device -> what follows where it is absent
 CONSEQUENCES = {
     "shaderFloat64": "f64 in a kernel is an error there; FFMA takes a slower exact form",
@@ -115,13 +126,30 @@ def _print(out: Console, report: dict[str, Any]) -> None:
 
 
 def _print_forms(out: Console, entry: dict[str, Any]) -> None:
-    """The probe's verdict, instructions grouped by the form that they take on this device."""
+    """The probe's verdict: which form of each instruction is exact on this device and the fastest of those."""
     from rich.table import Table
 
-    by_form: dict[str, list[str]] = {}
+    faster = probed()
+    by_form: dict[str, list[str]] = {form: [] for form in FORMS}
     for instruction, form in sorted(entry["forms"].items()):
-        by_form.setdefault(form, []).append(instruction)
-    table = Table("form", "count", "instructions", title=f"{entry['select']}: exact forms", title_justify="left")
-    for form, instructions in sorted(by_form.items()):
-        table.add_row(form, str(len(instructions)), ", ".join(instructions))
+        name = form if instruction in faster or form == "none" else "integer only"
+        by_form.setdefault(name, []).append(instruction)
+    title = f"{entry['select']}: exact forms, as probed"
+    table = Table("form", "count", "instructions", title=title, title_justify="left")
+    for form, instructions in by_form.items():
+        if instructions:
+            listed = "" if form == "integer only" else "\n" + ", ".join(instructions)
+            table.add_row(form, str(len(instructions)), FORMS.get(form, "") + listed)
     out.print(table)
+
+
+def probed() -> set[str]:
+    """Instructions with several forms, between which the probe decides."""
+    from .. import isa
+    from ..gpu import probe_matrix, sm86
+
+    return {
+        row.key
+        for row in isa.INSTRUCTIONS
+        if len(probe_matrix.candidates(row) if row.is_matrix else sm86.candidates(row)) > 1
+    }

@@ -152,7 +152,7 @@ def test_check_reports_what_the_module_says(tmp_path: Path, want: int, status: i
     ("text", "words"),
     [
         ("x = 1\n", ("no function check",)),
-        ("def check(torch:\n", ("syntax", ":1:")),
+        ("def check(torch:\n", ("never closed", ":1:")),
         ("def check(torch):\n    torch.cuda.Stream()\n", ("torch.cuda.Stream",)),
     ],
     ids=["no check", "syntax", "unknown cuda function"],
