@@ -201,7 +201,7 @@ def round_pack(
     significand = np.asarray(significand, np.int64)
     length = bit_length(significand)
     normal = significand << (62 - length)  # the leading one in place 61
-    top = np.minimum(exponent + length - 1, fmt.emax + 1)
+    top = np.where(significand == 0, fmt.emin, np.minimum(exponent + length - 1, fmt.emax + 1))
     below = np.maximum(fmt.emin - top, 0)  # places that a subnormal loses
     drop = np.minimum(below + (61 - fmt.fraction_bits), 63)
     kept = normal >> drop
@@ -209,9 +209,10 @@ def round_pack(
         kept = (normal + ((np.int64(1) << (drop - 1)) - 1 + (kept & 1))) >> drop  # up from a half, if even not at it
     else:
         assert mode == "rz", mode
-    kept = np.where(top > fmt.emax, 1 << fmt.fraction_bits, kept)  # no carry out of int64 where an f64 overflows
+    if fmt.bits == 64:
+        kept = np.where(top > fmt.emax, 1 << fmt.fraction_bits, kept)  # an overflowing f64 stays inside int64
     # The hidden bit of `kept` adds the last one to the exponent field, and a carry moves on into it.
-    field = np.where(significand == 0, 0, top + below + (fmt.bias - 1))
+    field = top + below + (fmt.bias - 1)
     magnitude = np.minimum((field << fmt.fraction_bits) + kept, _limit(fmt, overflow)) << fmt.ignored_bits
     return _with_sign(negative, magnitude, fmt)
 
