@@ -21,7 +21,7 @@ def grid(meta: dict[str, int]) -> tuple[int, int]:
 
 
 def main() -> int:
-    kernel = sim.load(Path(__file__).parent / "matmul.py").matmul
+    kernel = sim.load(Path(__file__).parents[1] / "examples" / "matmul.py").matmul
     rng = np.random.default_rng(0)
     a = (rng.random((SIZE, SIZE), dtype=np.float32) - 0.5).astype(np.float16)
     b = (rng.random((SIZE, SIZE), dtype=np.float32) - 0.5).astype(np.float16)
@@ -35,7 +35,8 @@ def main() -> int:
     difference = np.abs(c.astype(np.float32) - want.astype(np.float32))
     close = bool(np.all(difference <= 1e-2))  # the tutorial's allclose: atol 1e-2, rtol 0
     print(f"max |numpy - phobos| = {difference.max():.3g}, allclose (atol 1e-2): {close}")
-    print(f"device      {launch.device}, form {launch.form}, {seconds:.2f} s with compiling")
+    form = f", form {launch.form}" if launch.form else ""
+    print(f"device      {launch.device}{form}, {seconds:.2f} s with compiling")
     for path in launch.paths:
         print(f"dot         {path.instruction} at {Path(path.place).name} ({path.reason})")
     print(f"sha256(C)   {launch.sha256['C']}")
