@@ -276,7 +276,7 @@ def _aliases(program: Program, tensors: Mapping[str, np.ndarray]) -> dict[str, s
                 break
             if (name in written or other in written) and codes.nbytes and tensors[other].nbytes:
                 raise LaunchError(
-                    f"kernel {program.name}: {other} and {name} overlap in memory without being the same array, and one "
-                    "of them is written; pass a copy"
+                    f"kernel {program.name}: {other} and {name} overlap in memory without being the same array, "
+                    "and one of them is written; pass a copy"
                 )
     return aliases

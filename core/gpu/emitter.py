@@ -97,7 +97,8 @@ class Emitter:
             words += 2 if scalar.value.element.bits == 64 else 1
         if words > MAX_PUSH_WORDS:
             raise UnavailableError(
-                f"kernel {program.name} has {len(program.dims)} symbolic dims and {len(program.scalars)} scalar parameters; "
+                f"kernel {program.name} has {len(program.dims)} symbolic dims and {len(program.scalars)} scalar "
+                f"parameters; "
                 f"a shader takes {MAX_PUSH_WORDS - FIRST_PARAMETER} words of them. Use device='reference', or pass "
                 "scalars in a tensor."
             )

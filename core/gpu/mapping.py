@@ -1,8 +1,9 @@
 """Which mapping and form serve a program on a device: the one place where that is decided.
 
-form=None takes the register mapping where the program fits it and the device has subgroup shuffles, else the workgroup
-mapping. On a CPU device the latter runs with one subgroup and subgroup barriers, since workgroup barriers are dear there
-(tile-lowering.md A6); asked for by name, `shared` and `loops` are workgroups of 128 or 256 invocations.
+form=None takes the register mapping where the program fits it and the device has subgroup shuffles, else the
+workgroup mapping. On a CPU device the latter runs with one subgroup and subgroup barriers, since workgroup barriers
+are dear there (tile-lowering.md A6); asked for by name, `shared` and `loops` are workgroups of 128 or 256
+invocations.
 """
 
 from __future__ import annotations

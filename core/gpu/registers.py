@@ -1,8 +1,9 @@
 """The register mapping: a unit of work is one subgroup, its lanes hold the tiles, nothing goes to memory in between.
 
-`tile.regions` cuts a CTA into units and says which lane holds which element. Up to 32 registers per row a tile is held in
-SSA values; wider tiles are expressions over chunks of columns, kept in per-invocation arrays only where they are read
-twice. Elements cross lanes by shuffles alone, so no barrier exists and any number of units may share a workgroup.
+`tile.regions` cuts a CTA into units and says which lane holds which element. Up to 32 registers per row a tile is
+held in SSA values; wider tiles are expressions over chunks of columns, kept in per-invocation arrays only where they
+are read twice. Elements cross lanes by shuffles alone, so no barrier exists and any number of units may share a
+workgroup.
 """
 
 from __future__ import annotations
@@ -124,7 +125,7 @@ class RegistersEmitter(Emitter):
         return out
 
     def define(self, value: tp.Value, compute: Callable[[int | Value, int], list[list[Value]]]) -> None:
-        """Binds a tile to a computation over chunks; it is held, or stays an expression for one reader, or is stored."""
+        """Binds a tile to a computation over chunks: held, or kept as an expression for one reader, or stored."""
         rows = self.of(value)
         if rows.registers <= self.held_limit:
             self.tiles[value] = Held(compute(0, rows.registers))
@@ -347,8 +348,8 @@ class RegistersEmitter(Emitter):
             subgroup_size=layout.lanes if self.target.required_subgroup_size else None,
             scratch_words=self.saved_words * self.local_size,
             trips=self.counter.root,
-            description=f"{self.units_per_group} units of {layout.lanes} lanes per workgroup, {layout.g} lanes per row, "
-            f"{self.plan.units} units per CTA{f' (slabs of {cuts})' if cuts else ''}, tiles in registers",
+            description=f"{self.units_per_group} units of {layout.lanes} lanes per workgroup, "
+            f"{layout.g} lanes per row, {self.plan.units} units per CTA{f' (slabs of {cuts})' if cuts else ''}, tiles in registers",
         )
 
 

@@ -1,9 +1,9 @@
 """Contractions of the register mapping: every lane owns rows of the result, b's elements come by shuffle.
 
-a: a lane reads its own row. b of `dot` ([K, N]): lane l holds row k = l of a block, so b[k, n] is the value of register n in
-lane k. b of `dot_t` ([N, K]): lane l holds row n = l, so b[k, n] is register k in lane n. Operands are decoded once by the
-lane that loaded them, before they travel. Slices that only feed contractions are never tiles: they are read inside the
-loop over k. k is ascending in every case, so no shape of this loop changes a bit.
+a: a lane reads its own row. b of `dot` ([K, N]): lane l holds row k = l of a block, so b[k, n] is the value of
+register n in lane k. b of `dot_t` ([N, K]): lane l holds row n = l, so b[k, n] is register k in lane n. Operands are
+decoded once by the lane that loaded them, before they travel. Slices that only feed contractions are never tiles:
+they are read inside the loop over k. k is ascending in every case, so no shape of this loop changes a bit.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Tiles of the register mapping: where a lane finds the registers of a row block.
 
-`block(block, at, count)` gives the codes of `count` consecutive registers. A held tile is indexed by Python ints only; the
-others also by shader values, so that loops may walk them.
+`block(block, at, count)` gives the codes of `count` consecutive registers. A held tile is indexed by Python ints
+only; the others also by shader values, so that loops may walk them.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class ArrayTile:
 
 
 class LoadTile:
-    """A slice of a tensor, read (or written) where it is needed, by the widest access; `maps` are applied to its codes."""
+    """A slice of a tensor, read or written where it is needed, by the widest access; `maps` are applied to its codes."""
 
     def __init__(self, emitter: RegistersEmitter, op: tp.Load | tp.Store, maps: tuple[str, ...] = ()) -> None:
         self.e, self.op, self.maps = emitter, op, maps

@@ -7,9 +7,11 @@ everything they depend on; extents, grid and trip counts are not among it.
 
 from __future__ import annotations
 
+import functools
+import math
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -17,8 +19,10 @@ import numpy as np
 
 from .. import log
 from ..errors import LoopLimitError, UnavailableError
+from ..formats import dtype_of
 from ..isa import Arch
 from ..tile import facts as facts_of
+from ..tile import phases
 from ..tile import program as tp
 from ..tile.facts import Facts
 from . import mapping, probe
@@ -30,6 +34,7 @@ from .target import Target
 if TYPE_CHECKING:
     from ..launch import Bound
     from .device import Device
+    from .memory import Buffer
 
 SCRATCH_BYTES = 64 << 20
 KEPT_SHADERS = 256
@@ -58,19 +63,79 @@ def run(
     progress: Callable[[int, int], None] | None = None,
 ) -> Result:
     """Executes the launch; raises before anything is written."""
-    program = bound.program
-    target = probe.target_for(device, instructions_of(program), instructions)
+    target = probe.target_for(device, instructions_of(bound.program), instructions)
+    buffers: dict[str, Buffer] = {}
+    notes: list[str] = []
+    seconds, used = 0.0, ""
+    for part in _parts(bound):
+        extents = {name: codes.shape for name, codes in part.tensors.items()}
+        facts = facts_of.analyse(part.program, extents, part.dims, part.grid, _integers(part))
+        choice = mapping.choose(part.program, target, part.aliases, math.prod(part.grid), form)
+        for note in choice.notes:
+            log.debug(note)
+        shader, plan = _prepare(part.program, facts, target, arch, choice, part)
+        binding = _Binding(device, part, shader, target, buffers)
+        seconds += binding.dispatch(plan, progress)
+        notes += [n for n in (shader.description, *choice.notes) if n not in notes]
+        used = choice.form
+    return Result(_outputs(bound, target, buffers), used, seconds, notes)
+
+
+def _integers(bound: Bound) -> dict[str, int]:
+    return {s.name: _signed(bound.scalars[s.name], s) for s in bound.program.scalars if s.value.element.is_integer}
+
+
+def _parts(bound: Bound) -> Iterator[Bound]:
+    """The launch itself, or its phases where the kernel waits for its whole grid (tile.phases)."""
+    if not phases.has_barrier(bound.program):
+        yield bound
+        return
+    schedule = _schedule(bound.program)
+    ctas = math.prod(bound.grid)
+    hidden = {name: np.empty((ctas, *t.shape), dtype_of(t.element)) for name, t in schedule.hidden.items()}
+    tensors = {**bound.tensors, **hidden}
+    aliases = {**bound.aliases, **{name: name for name in hidden}}
+    dims = {**bound.dims, phases.GRID_X: bound.grid[0], phases.GRID_Y: bound.grid[1], phases.CTAS: ctas}
     extents = {name: codes.shape for name, codes in bound.tensors.items()}
-    integers = {s.name: _signed(bound.scalars[s.name], s) for s in program.scalars if s.value.element.is_integer}
-    facts = facts_of.analyse(program, extents, bound.dims, bound.grid, integers)
-    ctas = bound.grid[0] * bound.grid[1] * bound.grid[2]
-    choice = mapping.choose(program, target, bound.aliases, ctas, form)
-    for note in choice.notes:
-        log.debug(note)
-    shader, plan = _prepare(program, facts, target, arch, choice, bound)
-    binding = _Binding(device, bound, shader, target)
-    seconds = binding.dispatch(plan, progress)
-    return Result(binding.outputs(), choice.form, seconds, [shader.description, *choice.notes])
+    facts = facts_of.analyse(bound.program, extents, bound.dims, bound.grid, _integers(bound))
+
+    def part(phase: phases.Phase, trip: int | None = None) -> Bound:
+        scalars = dict(bound.scalars)
+        if phase.scalar is not None and trip is not None:
+            scalars[phase.scalar] = trip & 0xFFFFFFFFFFFFFFFF
+        own = {t.name: tensors[t.name] for t in phase.program.tensors}
+        firsts = {aliases[name] for name in own} - set(own)
+        own_aliases = {name: name if aliases[name] in firsts else aliases[name] for name in own}
+        return replace(bound, program=phase.program, tensors=own, scalars=scalars, dims=dims, aliases=own_aliases)
+
+    for step in schedule.steps:
+        if isinstance(step, phases.Phase):
+            yield part(step)
+            continue
+        if step.op not in facts.bounds:
+            raise UnavailableError(
+                f"{step.op.span}: a loop with grid_barrier whose count only the kernel knows; use device='reference'"
+            )
+        for trip in range(*facts.bounds[step.op]):
+            for phase in step.phases:
+                yield part(phase, trip)
+
+
+@functools.lru_cache(maxsize=64)
+def _schedule(program: tp.Program) -> phases.Schedule:
+    return phases.schedule(program)
+
+
+def _outputs(bound: Bound, target: Target, buffers: dict[str, Buffer]) -> dict[str, np.ndarray]:
+    """Codes of every written tensor."""
+    out = {}
+    for name in sorted(bound.program.written()):
+        codes = bound.tensors[name]
+        bits = stored_bits(bound.program.tensor(name).element, target)
+        raw = buffers[bound.aliases[name]].read(np.dtype(f"uint{bits}"), codes.size)
+        data = raw.astype(codes.dtype) if raw.dtype.itemsize != codes.dtype.itemsize else raw.view(codes.dtype)
+        out[name] = data.reshape(codes.shape)
+    return out
 
 
 @dataclass(frozen=True)
@@ -107,8 +172,8 @@ def _prepare(
     if total is None and not loops:
         return shader, Plan(((0, 0),))  # counted in the shader, which reports through the status word
     raise LoopLimitError(
-        f"{where}: kernel {program.name} needs {total or 'an unknown number of'} loop trips per invocation; {target.name} "
-        f"stops silently after {budget}, and no outer loop can be split. Use device='reference', or smaller tiles."
+        f"{where}: kernel {program.name} needs {total or 'an unknown number of'} loop trips per invocation; "
+        f"{target.name} stops silently after {budget}, and no outer loop can be split. Use device='reference', or smaller tiles."
     )
 
 
@@ -154,13 +219,17 @@ def _signed(code: int, scalar: tp.ScalarParam) -> int:
 class _Binding:
     """Buffers of one launch and the dispatches over them."""
 
-    def __init__(self, device: Device, bound: Bound, shader: Shader, target: Target) -> None:
+    def __init__(
+        self, device: Device, bound: Bound, shader: Shader, target: Target, buffers: dict[str, Buffer]
+    ) -> None:
         self.device, self.bound, self.shader, self.target = device, bound, shader, target
         self.pipeline = device.pipeline(shader.code, len(shader.bindings), shader.push_words, shader.subgroup_size)
         self.buffers = {}
         for name, codes in bound.tensors.items():
             first = bound.aliases[name]
-            self.buffers[name] = self.buffers[first] if first in self.buffers else self._upload(name, codes)
+            if first not in buffers:
+                buffers[first] = self._upload(name, codes)
+            self.buffers[name] = buffers[first]
         self.status = None
         if "tables" in shader.bindings:
             self.buffers["tables"] = device.buffer(np.array(mufu.table_words(), np.uint32))
@@ -175,25 +244,14 @@ class _Binding:
             data = data.astype(np.uint32)
         if data.nbytes > self.target.max_buffer_bytes:
             raise UnavailableError(
-                f"argument {name} of kernel {self.bound.program.name} takes {data.nbytes} bytes; {self.target.name} binds "
-                f"at most {self.target.max_buffer_bytes} (maxStorageBufferRange). Launch it in parts, or use "
+                f"argument {name} of kernel {self.bound.program.name} takes {data.nbytes} bytes; "
+                f"{self.target.name} binds at most {self.target.max_buffer_bytes} (maxStorageBufferRange). Launch it in parts, or use "
                 "device='reference'."
             )
         buffer = self.device.buffer(max(64, -(-data.nbytes // 64) * 64))
         if data.nbytes:
             buffer.write(np.ascontiguousarray(data))
         return buffer
-
-    def outputs(self) -> dict[str, np.ndarray]:
-        out = {}
-        for name in sorted(self.bound.program.written()):
-            codes = self.bound.tensors[name]
-            fmt = self.bound.program.tensor(name).element
-            bits = stored_bits(fmt, self.target)
-            raw = self.buffers[name].read(np.dtype(f"uint{bits}"), codes.size)
-            data = raw.astype(codes.dtype) if raw.dtype.itemsize != codes.dtype.itemsize else raw.view(codes.dtype)
-            out[name] = data.reshape(codes.shape)
-        return out
 
     def _parameters(self) -> list[int]:
         words: list[int] = []
@@ -244,5 +302,6 @@ class _Binding:
             source = self.bound.program.body.ops[0].span.source.path
             raise LoopLimitError(
                 f"{source}:{line}: a loop of kernel {self.bound.program.name} ran 60,000 trips without end; "
-                f"{self.target.name} cannot count further. Bound the loop, or use device='reference' (PHOBOS_MAX_TRIPS)."
+                f"{self.target.name} cannot count further. Bound the loop, or use device='reference' "
+                "(PHOBOS_MAX_TRIPS)."
             )

@@ -466,7 +466,7 @@ class Builder:
         self.do_while(trip, control)
 
     def loop_while(self, lo: Value, hi: Value, step: Value, body: Callable[[Value], None], control: int = 0) -> None:
-        """`body(i)` for i in range(lo, hi, step) with run-time i32 bounds, step > 0; guarded, so it may run zero trips."""
+        """`body(i)` for i in range(lo, hi, step), run-time i32 bounds, step > 0; guarded: it may run zero trips."""
 
         def guarded() -> None:
             counter = self.variable("i32", lo)

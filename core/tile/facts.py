@@ -131,13 +131,14 @@ class Facts:
 
     inside: per axis of a slice, whether it stays within its tensor. aligned: elements that divide every start of a
     slice's last axis (and the row stride). trips: upper bound of a loop's trips, None where unknown. runs: whether a
-    loop surely makes a trip. index32: whether every index scalar fits 32 bits.
+    loop surely makes a trip. bounds: lo, hi and step of a loop where all three are known. index32: whether every index scalar fits 32 bits.
     """
 
     inside: dict[Op, tuple[bool, ...]] = field(default_factory=dict)
     aligned: dict[Op, int] = field(default_factory=dict)
     trips: dict[Op, int | None] = field(default_factory=dict)
     runs: dict[Op, bool] = field(default_factory=dict)
+    bounds: dict[Op, tuple[int, int, int]] = field(default_factory=dict)
     index32: bool = True
     order: list[Op] = field(default_factory=list)
 
@@ -258,6 +259,8 @@ class _Analysis:
         else:
             trips = max(0, -((lo.lo - hi.hi) // step.lo)) if TOP not in (lo, hi) else None
         self.facts.trips[op] = trips
+        if lo.exact and hi.exact and step.exact:
+            self.facts.bounds[op] = (lo.lo, hi.lo, step.lo)
         self.facts.runs[op] = bool(trips) and lo.exact and hi.exact and step.exact
         induction = TOP
         if trips is not None:
