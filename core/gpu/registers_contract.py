@@ -132,7 +132,7 @@ class _Chain:
         """Advances all accumulators by `count` k's from k0."""
         e, core = self.e, self.core
         blocks = range(self.rows.blocks)
-        a = [_operands(e, core, self.a, block, k0, count) for block in blocks]
+        a = [_operands(e, core, self.a, block, k0, count, side=0) for block in blocks]
         held = self._load_b(k0, n0, count)
         for g in range(0, count, core.width):
             ks = range(g, g + core.width)
@@ -150,7 +150,7 @@ class _Chain:
         first = row0 // lanes if isinstance(row0, int) else row0 >> (lanes.bit_length() - 1)
         self.row_shift = row0 % lanes if isinstance(row0, int) else 0
         blocks = range(-(-(self.row_shift + rows) // lanes))
-        return [_operands(e, self.core, self.b, first + j if j else first, at, run) for j in blocks]
+        return [_operands(e, self.core, self.b, first + j if j else first, at, run, side=1) for j in blocks]
 
     def _travel(self, held: list[list[Operand]], k: int, n: int) -> Operand:
         """b[k, n] for every lane, from the lane that holds it."""
@@ -165,13 +165,13 @@ class _Chain:
 
 
 def _operands(
-    e: RegistersEmitter, core: chains.Core, tile: Tile, block: int | Value, at: int | Value, count: int
+    e: RegistersEmitter, core: chains.Core, tile: Tile, block: int | Value, at: int | Value, count: int, side: int
 ) -> list[Operand]:
     """Decoded operands of consecutive registers; packed words are decoded as words."""
     words = tile.words(block, at, count) if isinstance(tile, LoadTile) else None
     if words is None:
-        return [core.operand(e.b, code) for code in tile.block(block, at, count)]
-    return [operand for word in words for operand in core.operands_of_word(e.b, word)]
+        return [core.operand(e.b, code, side) for code in tile.block(block, at, count)]
+    return [operand for word in words for operand in core.operands_of_word(e.b, word, side)]
 
 
 def _walks(tile: Tile) -> bool:

@@ -200,6 +200,8 @@ def instructions_of(program: tp.Program) -> list[str]:
         match op:
             case tp.Map(instruction=key) | tp.Contract(instruction=key):
                 keys[key] = None
+                if key == "FFMA":  # with f16-valued operands it is FMUL, then FADD
+                    keys |= dict.fromkeys(("FMUL", "FADD"))
                 if "s64" in key and isinstance(op, tp.Map):  # index arithmetic in 32 bits
                     keys[key.replace("s64", "s32")] = None
             case tp.Reduce(combine=key, value=value):

@@ -59,8 +59,8 @@ def _blocks(e: SharedEmitter, op: tp.Contract, row: isa.Instruction, slot: Slot)
 
         def group(g: Value) -> None:
             k0 = g * core.width
-            a = [[core.operand(b, e.tiles[op.a].at((r0 + r, k0 + k))) for k in range(core.width)] for r in range(bm)]
-            w = [[core.operand(b, _operand_b(e, op, k0 + k, c0 + c)) for k in range(core.width)] for c in range(bn)]
+            a = [[core.operand(b, e.tiles[op.a].at((r0 + r, k0 + k)), 0) for k in range(core.width)] for r in range(bm)]
+            w = [[core.operand(b, _operand_b(e, op, k0 + k, c0 + c), 1) for k in range(core.width)] for c in range(bn)]
             for r in range(bm):
                 for c in range(bn):
                     variables = state[r * bn + c]
