@@ -46,7 +46,11 @@ def main() -> int:
 
     if launch.device == "reference":
         asked = os.environ.get("PHOBOS_DEVICE") == "reference"
-        why = "PHOBOS_DEVICE asks for it" if asked else "no usable Vulkan device; `phobos-sim doctor` says what is missing"
+        why = (
+            "PHOBOS_DEVICE asks for it"
+            if asked
+            else "no usable Vulkan device; `phobos-sim doctor` says what is missing"
+        )
         print(f"this ran on the numpy reference: {why}")
         return 0 if close else 1
     on_reference = np.empty_like(c)

@@ -80,8 +80,8 @@ def find(paths: list[Path]) -> list[Path]:
     return found
 
 
-def load(path: Path) -> Recording:
-    """A set from its npz; RecordingError if anything about it is not as its manifest says."""
+def manifest_of(path: Path) -> Manifest:
+    """The manifest of an npz, from beside it or known by name; its own seal is checked, the npz is not."""
     from . import silicon
 
     if not path.is_file():
@@ -92,11 +92,19 @@ def load(path: Path) -> Recording:
     else:
         described = silicon.describe(path)
         if described is None:
-            raise RecordingError(f"{path}: no manifest {beside.name} beside it, and not one of the sets this program knows "
-                                 "by name; a recording is an npz and its json (docs/recordings.md)")  # fmt: skip
+            raise RecordingError(
+                f"{path}: no manifest {beside.name} beside it, and not one of the sets this program knows by name; a "
+                "recording is an npz and its json (docs/recordings.md)"
+            )
         manifest = described
     if manifest.file != path.name:
         raise RecordingError(f"{beside}: describes {manifest.file}, not {path.name}; was one of them renamed?")
+    return manifest
+
+
+def load(path: Path) -> Recording:
+    """A set from its npz; RecordingError if anything about it is not as its manifest says."""
+    manifest = manifest_of(path)
     _check_file(path, manifest)
     _check_archive(path, manifest)
     _check_rows(path, manifest)
