@@ -42,14 +42,15 @@ def rate(device: Device, instruction: Instruction, instructions: str | None) -> 
     target = probe.target_for(device, (instruction.key,), instructions)
     sample = [np.zeros(1, dtype_of(fmt or isa.lookup("FADD").operands[0])) for fmt in instruction.operands]
     formats = execute.operand_formats(instruction, sample)
-    module = execute.shader(instruction, formats, target, tuple(sorted(target.forms.items())))
+    width = execute.lanes(target, formats, ELEMENTS)
+    module = execute.shader(instruction, formats, target, tuple(sorted(target.forms.items())), width)
     rng = np.random.default_rng(0)
     buffers = [device.buffer(ordinary(fmt, rng)) for fmt in formats[:-1]]
     buffers.append(device.buffer(ELEMENTS * (8 if formats[-1].bits == 64 else 4)))
     buffers.append(device.buffer(mufu.table_words()))
     try:
         pipeline = device.pipeline(module, len(buffers), 1)
-        groups = (ELEMENTS // (execute.LOCAL_SIZE * execute.LANES), 1, 1)
+        groups = (ELEMENTS // (execute.LOCAL_SIZE * width), 1, 1)
         samples = device.seconds_of([(pipeline, buffers, [0], groups)], RUNS)
     finally:
         for buffer in buffers:

@@ -29,12 +29,12 @@ def arch_of(instruction: Instruction) -> Arch:
     return SM86 if SM86.has(instruction) else [arch for arch in ARCHS.values() if arch.has(instruction)][-1]
 
 
-def operands(instruction: Instruction) -> list[Codes]:
+def operands(instruction: Instruction, tiles: int = TILES, seed: int = 0) -> list[Codes]:
     """a [t, m, k], b [t, k, n], c [t, m, n]: tiles of every class of values, half of them with sums that cancel."""
     assert instruction.shape is not None and instruction.operands[0] is not None
     m, n, k = instruction.shape.m, instruction.shape.n, instruction.shape.k
-    source = Source(instruction.key)
-    tiles = []
+    source = Source(instruction.key, seed)
+    found = []
     for fmt, shape in zip(instruction.operands, ((m, k), (k, n), (m, n))):
         assert fmt is not None
         size = shape[0] * shape[1]
@@ -44,10 +44,10 @@ def operands(instruction: Instruction) -> list[Codes]:
             lambda f, s: few_bits(source, f, s),
             lambda f, s: small(source, f, s),
         )
-        words = np.stack([makers[t % 4 if fmt.is_float else 0](fmt, size) for t in range(TILES)])
+        words = np.stack([makers[t % 4 if fmt.is_float else 0](fmt, size) for t in range(tiles)])
         mask = np.uint64((1 << fmt.bits) - 1)
-        tiles.append((words & mask).astype(f"uint{fmt.bits}").reshape(TILES, *shape))
-    a, b, c = tiles
+        found.append((words & mask).astype(f"uint{fmt.bits}").reshape(tiles, *shape))
+    a, b, c = found
     # every second tile: the upper half of k repeats the lower with the other sign, so that sums cancel
     flip = np.array(instruction.operands[0].sign_bit, a.dtype) if instruction.operands[0].is_float else a.dtype.type(0)
     a[1::2, :, k // 2 :] = a[1::2, :, : k // 2] ^ flip
