@@ -272,5 +272,7 @@ def special_values(fmt: Format) -> tuple[int, ...]:
         (fmt.infinity >> fmt.ignored_bits) + hidden // 2, (fmt.infinity >> fmt.ignored_bits) + hidden // 2 + 3,
         (fmt.sign_bit >> fmt.ignored_bits) - 1,  # quiet NaN, one with a payload, the canonical NaN
     }  # fmt: skip
-    positive = tuple(sorted(m << fmt.ignored_bits for m in magnitudes))
+    ignored = (1 << fmt.ignored_bits) - 1  # bits that the hardware does not read, set beside a zero and an infinity
+    read_as_others = {ignored, fmt.infinity | ignored, fmt.infinity | 1, fmt.canonical_nan}
+    positive = tuple(sorted({m << fmt.ignored_bits for m in magnitudes} | read_as_others))
     return positive + tuple(c | fmt.sign_bit for c in positive)

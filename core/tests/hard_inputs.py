@@ -38,12 +38,7 @@ def column(rng: np.random.Generator, fmt: Format, count: int) -> np.ndarray:
         sign | _place(low, fraction, fmt),
         sign | _place(high, fraction, fmt),
         sign | _place(rng.integers(fmt.bias - 12, fmt.bias + 9, count), fraction, fmt),
-        sign
-        | _place(
-            fmt.bias - (raw & np.uint64(1)),
-            fraction >> rng.integers(1, fmt.fraction_bits, count).astype(np.uint64),
-            fmt,
-        ),
+        sign | _place(fmt.bias - (raw & np.uint64(1)), fraction >> cleared, fmt),
     ]
     return _trim(np.choose(rng.integers(0, CLASSES, count), floats), fmt)
 
@@ -107,10 +102,9 @@ def _conversion_ties(rng: np.random.Generator, instruction: Instruction, source:
             mask = np.array(~((1 << drop) - 1) & ((1 << source.bits) - 1), source.dtype)
             codes = (codes & mask) | np.array(1 << (drop - 1), source.dtype)
         return codes + nudge
-    halves = (
-        rng.integers(-1200, 1200, count) / 2 * np.where(rng.random(count) < 0.5, 1.0, 2.0 ** rng.integers(0, 63, count))
-    )
-    return _from_float(halves, source) + nudge
+    halves = rng.integers(-1200, 1200, count) / 2
+    scale = np.where(rng.random(count) < 0.5, 1.0, 2.0 ** rng.integers(0, 63, count))
+    return _from_float(halves * scale, source) + nudge
 
 
 def _from_float(values: np.ndarray, fmt: Format) -> np.ndarray:

@@ -1,7 +1,7 @@
 """The third opinion on MUFU and the approximate PTX sequences: plain Python integers, from the rules in design.md 4.3.
 
-The squarer is written as one product and conditional sums, unlike the reference's table; MUFU is defined by integers, so
-there are no rationals here.
+The squarer is written as one product and conditional sums, unlike the reference's table; MUFU is defined by integers,
+so there are no rationals here.
 """
 
 from __future__ import annotations

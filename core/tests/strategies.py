@@ -50,8 +50,8 @@ def batches(instruction: Instruction, size: int = 8) -> st.SearchStrategy[list[t
 def dots(draw: st.DrawFn, operand: Format, result: Format, k: int) -> tuple[list[int], list[int], int]:
     """One output element of a matrix instruction: a and b along k, and the addend.
 
-    Exponents cluster, so that alignment, cancellation and the floor matter; some positions repeat with the sign flipped.
-    Everything but the addend comes from one list of numbers (0 is a zero operand), which keeps drawing quick.
+    Exponents cluster, so that alignment, cancellation and the floor matter; some positions repeat with the sign
+    flipped. Everything but the addend comes from one list of numbers (0 is a zero operand), which keeps drawing quick.
     """
     words = draw(st.lists(st.integers(0, (1 << 40) - 1), min_size=2 * k, max_size=2 * k))
     centre = draw(st.integers(1, 2 * operand.bias))

@@ -59,11 +59,8 @@ def test_imma_agrees_with_the_oracle(instruction: Instruction) -> None:
         np.uint32,
     ).reshape(t, m, n)  # fmt: skip
     assert_codes(execute.mma(instruction, a, b, c), right, instruction.key)
-    for wrong in (
-        {"saturate": not instruction.keywords["saturate"]},
-        {"a_signed": not instruction.keywords["a_signed"]},
-    ):
-        options = {**instruction.keywords, **wrong}
+    for wrong in ("saturate", "a_signed"):
+        options = {**instruction.keywords, wrong: not instruction.keywords[wrong]}
         twin = [
             oracle_tensor.integer_element(a[i, 0].tolist(), b[i, :, 0].tolist(), int(c[i, 0, 0]), **options)
             for i in range(t)

@@ -1,0 +1,139 @@
+"""Arrays as codes: views without copies, the right format, and an error for what cannot be read."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+import pytest
+from helpers import require_torch
+from phobos_sim import arrays
+from phobos_sim.errors import UsageError
+from phobos_sim.formats import BF16, F16, F32, FORMATS, S32
+
+FLOATS = ["float16", "float32", "float64"]
+INTEGERS = ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"]
+    "float16",
+    "float32",
+    "float64",
+    "int8",
+    "uint8",
+    "int16",
+    "uint16",
+    "int32",
+    "uint32",
+    "int64",
+    "uint64",
+    "bool",
+]
+
+
+@pytest.mark.parametrize("name", [*FLOATS, *INTEGERS, "bool"])
+def test_numpy_comes_in_as_a_view(name: str) -> None:
+    array = np.zeros((3, 4), name)
+    codes, fmt = arrays.as_codes(array)
+    assert codes.dtype == fmt.dtype and codes.dtype.kind in "ub"
+    codes[1, 2] = 1
+    assert array.view(codes.dtype)[1, 2] == 1
+    assert arrays.typed(codes, fmt).dtype == array.dtype
+
+
+def test_bf16_and_strides() -> None:
+    array = np.arange(12).reshape(3, 4).astype(ml_dtypes.bfloat16)
+    codes, fmt = arrays.as_codes(array.T[::2])
+    assert fmt == BF16 and codes.dtype == np.uint16 and np.shares_memory(codes, array)
+    assert arrays.typed(codes, BF16).dtype == ml_dtypes.bfloat16
+    assert codes[0, 1] == 0x4080  # 4.0
+
+
+class _Interface:
+    """An array of another library that offers `__array_interface__`."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        self.array = array
+        self.__array_interface__ = array.__array_interface__
+
+
+class _DLPack:
+    """An array of another library that offers DLPack only."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        self._array = array
+
+    def __dlpack__(self, **options: object) -> object:
+        return self._array.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> object:
+        return self._array.__dlpack_device__()
+
+
+@pytest.mark.parametrize("wrapper", [_Interface, _DLPack])
+def test_other_libraries(wrapper: type) -> None:
+    array = np.float32([1.0, 2.0])
+    codes, fmt = arrays.as_codes(wrapper(array))
+    assert fmt == F32 and codes.tolist() == [0x3F800000, 0x40000000]
+    assert np.shares_memory(codes, array)
+
+
+def test_torch() -> None:
+    require_torch()
+    import torch
+
+    tensor = torch.tensor([1.0, 2.0], dtype=torch.bfloat16)
+    codes, fmt = arrays.as_codes(tensor)
+    assert fmt == BF16 and codes.tolist() == [0x3F80, 0x4000]
+    codes[0] = 0x4040
+    assert tensor[0] == 3.0
+    back = arrays.typed(codes, BF16, like=tensor)
+    assert back.dtype is torch.bfloat16 and back.tolist() == [3.0, 2.0]
+    assert arrays.as_codes(torch.ones(2, dtype=torch.float16, requires_grad=True))[1] == F16
+
+
+class _Cuda:
+    __cuda_array_interface__ = {"shape": (1,)}
+
+
+@pytest.mark.parametrize(
+    ("array", "message"),
+    [
+        ([1.0, 2.0], "list is no array"),
+        (np.zeros(2, np.complex64), "no number format for dtype complex64"),
+        (np.zeros(2, ">f4"), "byte order"),
+        (_Cuda(), "GPU memory"),
+        (None, "NoneType is no array"),
+    ],
+)
+def test_what_cannot_be_read(array: object, message: str) -> None:
+    with pytest.raises(UsageError, match=f"argument A.*{message}"):
+        arrays.as_codes(array, where="argument A")
+
+
+@pytest.mark.parametrize(
+    ("value", "fmt", "code"),
+    [
+        (1.0, "f32", 0x3F800000), (0.1, "f32", 0x3DCCCCCD), (0.1, "f16", 0x2E66), (1e300, "f32", 0x7F800000),
+        (True, "pred", 1), (-1, "s32", 0xFFFFFFFF), (-1, "s64", (1 << 64) - 1), (200, "u8", 200),
+        (3, "f32", 0x40400000),
+        (np.float32(0.5), "f32", 0x3F000000), (np.int64(-2), "s32", 0xFFFFFFFE), (np.float64(0.1), "f32", 0x3DCCCCCD),
+        (np.array(0x7F800001, np.uint32).view(np.float32), "f32", 0x7F800001), (2**24 + 1, "f32", 0x4B800000),
+        (-0.0, "f64", 1 << 63), (10**30, "f32", 0x7149F2CA),
+    ],
+)  # fmt: skip
+def test_scalars(value: object, fmt: str, code: int) -> None:
+    assert arrays.scalar_code(value, FORMATS[fmt]) == code
+
+
+@pytest.mark.parametrize(
+    ("value", "fmt", "message"),
+    [
+        (1.5, "s32", "an integer"), (1 << 31, "s32", "does not fit s32"), (-1, "u8", "does not fit u8"),
+        ("1", "f32", "a number is needed, found str"), (1, "pred", "a bool"), (1.0, "pred", "a bool"),
+    ],
+)  # fmt: skip
+def test_scalars_that_do_not_fit(value: object, fmt: str, message: str) -> None:
+    with pytest.raises(UsageError, match=f"argument n.*{message}"):
+        arrays.scalar_code(value, FORMATS[fmt], where="argument n")
+
+
+def test_typed_integers() -> None:
+    assert arrays.typed(np.array([0xFFFFFFFF], np.uint32), S32).tolist() == [-1]
+    assert arrays.typed(np.array([0x3F800000], np.uint32), FORMATS["tf32"]).tolist() == [1.0]
