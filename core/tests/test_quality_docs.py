@@ -48,3 +48,15 @@ def test_commands_name_verbs_and_options_that_exist() -> None:
                     helps[words[1]] = cli(words[1], "--help", COLUMNS="200").stdout
                 for option in re.findall(r"--[a-z-]+", " ".join(words[2:])):
                     assert option in helps[words[1]], f"{page.name}: {line}"
+
+
+def test_the_demo_prints_what_the_readme_shows() -> None:
+    done = subprocess.run(
+        [sys.executable, "-P", "script/demo.py"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    shown = (ROOT / "README.md").read_text()
+    first, _, dot, digest, *_ = done.stdout.splitlines()
+    assert first.endswith("True")
+    assert first in shown and dot in shown and digest in shown
+    assert "agree in every bit" in done.stdout or "this ran on the numpy reference" in done.stdout
