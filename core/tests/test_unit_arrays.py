@@ -12,19 +12,6 @@ from phobos_sim.formats import BF16, F16, F32, FORMATS, S32
 
 FLOATS = ["float16", "float32", "float64"]
 INTEGERS = ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"]
-    "float16",
-    "float32",
-    "float64",
-    "int8",
-    "uint8",
-    "int16",
-    "uint16",
-    "int32",
-    "uint32",
-    "int64",
-    "uint64",
-    "bool",
-]
 
 
 @pytest.mark.parametrize("name", [*FLOATS, *INTEGERS, "bool"])

@@ -20,9 +20,9 @@ def _words(text: str) -> list[str]:
 
 
 NEEDED = [
-    *_words("""add.rn.f32 sub.rn.f32 mul.rn.f32 fma.rn.f32 div.rn.f32 rcp.rn.f32 rem.f32 min.f32 max.f32 min.NaN.f32 selp
-    max.NaN.f32 min.ftz.f32 cvt.rni.f32.f32 exp.f32 log.f32 sqrt.approx.f32 tanh.approx.f32 pow.f32 ex2.approx.ftz.f32
-    lg2.approx.ftz.f32 cvt.rzi.s8.f32 and.pred or.pred xor.pred not.pred setp.eq.pred setp.ne.pred
+    *_words("""add.rn.f32 sub.rn.f32 mul.rn.f32 fma.rn.f32 div.rn.f32 rcp.rn.f32 rem.f32 min.f32 max.f32 min.NaN.f32
+    selp max.NaN.f32 min.ftz.f32 cvt.rni.f32.f32 exp.f32 log.f32 sqrt.approx.f32 tanh.approx.f32 pow.f32
+    ex2.approx.ftz.f32 lg2.approx.ftz.f32 cvt.rzi.s8.f32 and.pred or.pred xor.pred not.pred setp.eq.pred setp.ne.pred
     HMMA.16816.F32 HMMA.1688.F32 HMMA.16816.F16 HMMA.1688.F16 HMMA.16816.F32.BF16 HMMA.1688.F32.BF16 HMMA.1688.F32.TF32
     HMMA.1684.F32.TF32 HMMA.884.F32 HMMA.884.F16 FADD FMUL FFMA HADD2 HMUL2 HFMA2 HFMA2.BF16_V2 DADD DFMA IMAD
     cvt.rn.f16.f32 cvt.f32.f16 cvt.rn.bf16.f32 cvt.f32.bf16 cvt.rn.f32.f64 cvt.rn.f16.f64 cvt.rn.bf16.f64
