@@ -87,7 +87,7 @@ def read_attributes(kernel: syn.Kernel, spelling: str) -> Attributes:
         if attr.name in _READERS:
             found.update(_READERS[attr.name](attr, spelling))
         elif attr.name not in ATTRIBUTES:
-            close = say.closest(attr.name, ATTRIBUTES)
+            close = say.closest(attr.name, ATTRIBUTES, 0.75)
             notes.append((f"attribute @{attr.name} is not known here and changes nothing. {close}".rstrip(), attr.span))
     names = {t.name for t in found.get("tunables", ())}  # type: ignore[attr-defined]
     for entry in found.get("aligned", ()):  # type: ignore[attr-defined]

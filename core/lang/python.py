@@ -27,7 +27,7 @@ _STAR = (*BUILTINS, *SCALARS, "tensor", "tile", "kernel", "fn", "let", "var", "c
 def parse(source: Source) -> ast.Module:
     """The ast of a Python source. Raises KernelError where Python itself cannot read it."""
     try:
-        return ast.parse(source.text)
+        return ast.parse(source.text, source.path)
     except SyntaxError as problem:
         line, column = problem.lineno or 1, max(problem.offset or 1, 1)
         end_line = problem.end_lineno or line

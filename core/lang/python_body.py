@@ -17,6 +17,7 @@ from typing import NoReturn
 from ..errors import KernelError, Source, Span
 from . import syntax as syn
 from .builtins import BUILTINS, PER_THREAD, REMOVED
+from .spelling import closest
 from .syntax import SCALARS
 
 _BINARY: dict[type, str] = {
@@ -128,10 +129,11 @@ class Body:
                 return kind(element, dims, span=span)
         text = ast.unparse(node)
         hint = "a type is ph.f32 (or another scalar), ph.tensor[ph.f32][M, N] or ph.tile[ph.f32][M, N]"
+        meant = {"float": "f32", "int": "i32", "double": "f64", "half": "f16"}.get(text) or nearest(name)
         if isinstance(node, ast.Subscript) and scope.resolve(node.value) in ("tensor", "tile"):
             hint = f"the shape is missing: `{text}[M, N]`"
-        elif isinstance(node, ast.Name) and node.id in SCALARS:
-            hint = f"write ph.{node.id}"
+        elif (isinstance(node, ast.Name) and node.id in SCALARS) or meant:
+            hint = f"write ph.{meant or text}"
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
             hint = "write the annotation without quotes; `from __future__ import annotations` keeps it unevaluated"
         scope.fail(f"`{text}` is not a type of the language", node, hint)
@@ -165,7 +167,7 @@ class Body:
             scope.fail(
                 f"`{name}` is annotated `{text}`, which is neither ph.let nor ph.var",
                 annotation,
-                f"write `{name}: ph.let = ...` for a constant value, `{name}: ph.var[{text}] = ...` for a variable",
+                f"write `{name}: ph.let = ...` for a value that stays, `{name}: ph.var = ...` for a variable",
             )
         value = None if node.value is None else self.expr(node.value)
         if kind == "var":
@@ -188,9 +190,10 @@ class Body:
             target = self.expr(node)
             if isinstance(target, syn.Name) or (isinstance(target, syn.Index) and isinstance(target.value, syn.Name)):
                 return target
-        self.scope.fail(
-            f"`{ast.unparse(node)}` cannot be assigned to", node, "assign to a variable, or to a slice of one: A[i:+n]"
-        )
+        hint = "assign to a variable, or to a slice of one: A[i:+n]"
+        if isinstance(node, (ast.Tuple, ast.List)):
+            hint = "write one line for each variable"
+        self.scope.fail(f"`{ast.unparse(node)}` cannot be assigned to", node, hint)
 
     def _for(self, node: ast.For) -> syn.Stmt:
         scope = self.scope
@@ -367,7 +370,7 @@ class Body:
         }
         hint = hints.get(called, f"define `{called}` in this module under @ph.fn")
         if called in scope.outside:
-            hint = f"`{called}` is a Python name of the module; a kernel calls ph.name(...) and @ph.fn functions only"
+            hint = f"`{called}` is Python to the kernel; put @ph.fn above its def to make it a function of the language"
         scope.fail(f"`{called}` is not a function of the language", node.func, hint)
 
     # ---- subscripts ----
@@ -391,7 +394,7 @@ class Body:
         if lower is None:
             self.scope.fail("a window has a start", node, "write A[0:+n]")
         if isinstance(length, syn.Unary) and length.op == "-":
-            self.scope.fail("the length of a window is positive", node.upper, "write A[i:+n] with n > 0")
+            self.scope.fail("the length of a window must be positive", node.upper, "write A[i:+n] with n > 0")
         return syn.Window(lower, length, span=span)
 
     def _window_length(self, upper: ast.expr) -> syn.Expr | None:
@@ -429,6 +432,11 @@ def _replace_leaf(spine: list[ast.expr], leaf: ast.expr) -> ast.expr:
         rebuilt.lineno, rebuilt.col_offset = leaf.lineno, leaf.col_offset
         result = rebuilt
     return result
+
+
+def nearest(name: str | None) -> str:
+    """The scalar type that a misspelt one is nearest to, or nothing."""
+    return closest(name or "", SCALARS).partition("`")[2].partition("`")[0]
 
 
 def _elements(node: ast.expr) -> list[ast.expr]:

@@ -37,7 +37,12 @@ def tile(spelling: str, element: str, dims: str) -> str:
     return f"`ph.tile[ph.{element}][{dims}]`" if spelling == "python" else f"`tile<{element}>[{dims}]`"
 
 
-def closest(name: str, known: Iterable[str]) -> str:
+def closest(name: str, known: Iterable[str], cutoff: float = 0.6) -> str:
     """A sentence naming the nearest known name, or nothing."""
-    found = difflib.get_close_matches(name, list(known), n=1, cutoff=0.7)
+    found = difflib.get_close_matches(name, list(known), n=1, cutoff=cutoff)
     return f"did you mean `{found[0]}`? " if found else ""
+
+
+def count(number: int, noun: str) -> str:
+    """A number of things in words: 1 argument, 2 arguments."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"

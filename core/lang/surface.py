@@ -102,7 +102,7 @@ def lookup(name: str) -> Any:
     """The language's object of that name. Raises AttributeError for a name that looks like a slip."""
     if name in _SYMBOLS:
         return _SYMBOLS[name]
-    close = closest(name, _SYMBOLS)
+    close = closest(name, _SYMBOLS, 0.75)
     if name.startswith("_") or close:
         raise AttributeError(f"phobos.lang has no name {name!r}. {close}".rstrip())
     return Attribute(name)

@@ -100,7 +100,8 @@ def _check_names(ctx: Context, kernel: syn.Kernel, attributes: Attributes) -> No
         if param.name in tuned:
             ctx.fail(f"`{param.name}` is a parameter and an autotune constant", param, "rename one of the two")
         if param.name in dims:
-            ctx.fail(f"`{param.name}` is a parameter and a dim of a tensor", param, "rename one of the two")
+            hint = "a launch takes dims from the arrays' shapes: leave the parameter out, or rename one of the two"
+            ctx.fail(f"`{param.name}` is a parameter and a dim of a tensor", param, hint)
 
 
 def _tensors(ctx: Context, kernel: syn.Kernel) -> tuple[TensorParam, ...]:

@@ -204,5 +204,5 @@ def unknown(ctx: Context, call: syn.Call, known: list[str]) -> NoReturn:
         ctx.fail(f"`{name}` left the language in version 0.2", call, "write the product with dot_t and scale it")
     advice = {"max": "tmax(a, b) takes the larger", "min": "where(a < b, a, b) takes the smaller"}
     advice |= {"abs": "tmax(x, 0 - x) is the magnitude", "relu": "tmax(x, 0.0) is a relu", "bool": "compare: x != 0"}
-    hint = advice.get(name) or closest(name, known) + "define it as a function of this module, or use a builtin"
+    hint = advice.get(name) or closest(name, known).strip() or "define it as a function of this module"
     ctx.fail(f"`{name}` is neither a builtin nor a function of this module", call, hint)

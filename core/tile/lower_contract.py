@@ -169,7 +169,7 @@ def target_type(ctx: Context, call: syn.Call, a: Value, b: Value, target: Format
             ctx.fail(
                 f"the accumulator {show(target, ())} is narrower than the operand {show(fmt, operand.shape)}",
                 call,
-                f"accumulate into a {show(natural, ())} tile and store that: the store rounds once",
+                f"accumulate in {show(natural, ())} and store that: the store rounds once",
             )
     return target
 

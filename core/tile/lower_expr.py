@@ -146,7 +146,7 @@ def condition(ctx: Context, node: syn.Expr, what: str) -> Scalar:
     """A uniform condition."""
     value = scalar(ctx, node, what)
     if value.format != PRED:
-        ctx.fail(f"{what} is a condition, found {describe(value)}", node, "compare: x != 0")
+        ctx.fail(f"{what} is {describe(value)}, not a bool", node, "compare: x != 0")
     return value
 
 
@@ -256,9 +256,8 @@ def _call(ctx: Context, node: syn.Call, target: Format | None) -> Operand:
         builtins.unknown(ctx, node, [*BUILTINS, *ctx.module.functions])
     row = BUILTINS[function]
     if len(node.args) != row.arity:
-        ctx.fail(
-            f"{function} takes {row.arity} arguments, found {len(node.args)}", node, f"{row.signature}: {row.meaning}"
-        )
+        takes = f"{function} takes {say.count(row.arity, 'argument')}"
+        ctx.fail(f"{takes}, found {len(node.args)}", node, f"{row.signature}: {row.meaning}")
     if function in ops.MATH:
         inner = evaluate(ctx, node.args[0], target)
         return ops.math_function(ctx, function, inner, node, narrow=target is None)

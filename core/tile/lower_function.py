@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from ..errors import KernelError
 from ..formats import PRED
+from ..lang import spelling as say
 from ..lang import syntax as syn
 from ..lang.types import ELEMENTS, show
 from . import lower_expr as expr
@@ -48,7 +49,7 @@ def inline(ctx: Context, call: syn.Call) -> Operand | None:
     if len(call.args) != len(function.params):
         names = ", ".join(param.name for param in function.params)
         ctx.fail(
-            f"`{call.function}` takes {len(function.params)} arguments, found {len(call.args)}",
+            f"`{call.function}` takes {say.count(len(function.params), 'argument')}, found {len(call.args)}",
             call,
             f"it is declared as {call.function}({names})",
         )

@@ -43,7 +43,7 @@ def shape(operand: Operand) -> tuple[int, ...]:
 def describe(operand: Operand) -> str:
     """An operand's type in words."""
     if isinstance(operand, Scalar):
-        return "an index" if operand.index else f"the scalar {show(operand.format, ())}"
+        return "an integer" if operand.index else f"the scalar {show(operand.format, ())}"
     return f"the tile {show(operand.element, operand.shape)}"
 
 
@@ -117,7 +117,8 @@ def binary(ctx: Context, op: str, a: Operand, b: Operand, node: syn.Node, target
         word = {"&&": "&", "||": "|"}[op]
         python = {"&&": "and", "||": "or"}[op]
         said = python if ctx.spelling == "python" else op
-        ctx.fail(f"`{said}` is for scalars, found {describe(a)} and {describe(b)}", node, f"write `{word}` for tiles")
+        hint = f"write (a) {word} (b) for tiles, both sides in parentheses"
+        ctx.fail(f"`{said}` is for scalars, found {describe(a)} and {describe(b)}", node, hint)
     a, b = meet(ctx, op, a, b, node, target)
     return apply(ctx, op, a, b, node)
 

@@ -202,11 +202,10 @@ def _undeclared(ctx: Context, node: syn.Assign, base: syn.Name) -> NoReturn:
 
 def _read_only(ctx: Context, base: syn.Name, found: Bound | View | Alias) -> NoReturn:
     what = found.what if isinstance(found, Bound) else "a let"
-    ctx.fail(
-        f"`{base.id}` is {what} and cannot be assigned to",
-        base,
-        f"declare a variable: {say.var(ctx.spelling, base.id)}",
-    )
+    hint = f"declare it as a variable: {say.var(ctx.spelling, base.id)}"
+    if what != "a let":
+        hint = f"copy it into a variable of another name: {say.var(ctx.spelling, 'copy').replace('...', base.id)}"
+    ctx.fail(f"`{base.id}` is {what} and cannot be assigned to", base, hint)
 
 
 def _assign_scalar(ctx: Context, node: syn.Assign, found: Variable) -> Value:
