@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Holds every form of every instruction on one Vulkan device against the reference, on many more inputs than the probe.
 
-    script/verify_vulkan.py [--device vulkan:NAME] [--count 131072] [--mufu 16777216] [--json FILE] [--markdown FILE] [KEY ...]
+    script/verify_vulkan.py [--device NAME] [--count N] [--mufu N] [--json FILE] [--markdown FILE] [KEY or family ...]
 
 Needs this repository, numpy and the `vulkan` package; no installation. The device runs in this process, the reference
-in as many others as there are cores. Prints counts per row and form. Exit status 1 if a form that the probe found exact,
-or an integer form, differs anywhere.
+in as many others as there are cores; the probe is asked anew. Prints counts per row and form. Exit status 1 if a form
+that the probe found exact, or an integer form, differs anywhere.
 
 Inputs: elementwise rows take hard operand tuples (`gpu/probe_inputs.py`, another seed than the probe's); each MUFU
 function takes `--mufu` codes that cover the upper bits of all 2^32 in equal steps (f16 ones: all 65,536); matrix rows
@@ -41,6 +41,7 @@ def find_package() -> None:
 
 
 find_package()
+os.environ.setdefault("PHOBOS_CACHE", "off")
 
 import numpy as np  # noqa: E402
 from phobos_sim import isa  # noqa: E402
