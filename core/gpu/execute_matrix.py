@@ -89,9 +89,7 @@ def _kind(fmt: Format | None) -> str:
 
 
 @functools.cache
-def _shader(
-    instruction: Instruction, arch: Arch, target: Target, form: str, plain: bool
-) -> tuple[bytes, int, int]:
+def _shader(instruction: Instruction, arch: Arch, target: Target, form: str, plain: bool) -> tuple[bytes, int, int]:
     """(module, k's per group, loop trips per group)."""
     e = Builder(target, (LOCAL_SIZE, 1, 1))
     e.push_constants(_WORDS)
