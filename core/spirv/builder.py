@@ -22,6 +22,8 @@ from typing import Any
 from .opcodes import GLSL, OP
 from .value import Array, Value, Variable
 
+__all__ = ["BITS", "DONT_UNROLL", "UNROLL", "Array", "Builder", "Value", "Variable"]
+
 # SPIR-V enumerants that the builder uses (Khronos grammar; the disassembler has them all).
 CAPABILITIES = {
     "Shader": 1, "Float16": 9, "Float64": 10, "Int64": 11, "Int16": 22, "Int8": 39,
