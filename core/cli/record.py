@@ -22,6 +22,9 @@ def command(
     via: Annotated[
         str, typer.Option("--via", help="cuda (every row), or vulkan (cooperative matrix rows only).")
     ] = "cuda",
+    capability: Annotated[
+        int | None, typer.Option("--capability", metavar="86", help="Of the card, for --via vulkan without libcuda.")
+    ] = None,
     verify: Annotated[bool, typer.Option("--verify", help="Run every row twice and compare.")] = False,
     seed: Annotated[int, typer.Option("--seed", help="Seed of the inputs; the published sets use 1.")] = 1,
     by: Annotated[str, typer.Option("--by", metavar="NAME", help="Who records, for the manifest.")] = "anonymous",
@@ -37,7 +40,7 @@ def command(
         raise UsageError(f"--seed {seed}: expected a number from 0 on")
     text = console(json)
     corners = [corner for path in sorted((home() / "corners").glob("*.txt")) for corner in read(path)]
-    with open_recorder(via, card) as recorder:
+    with open_recorder(via, card, capability) as recorder:
         text.print(
             f"recording {recorder.name}, sm_{recorder.capability}, driver {recorder.driver_version}", markup=False
         )
@@ -56,7 +59,7 @@ def command(
         raise typer.Exit(1)
 
 
-def open_recorder(via: str, card: int):  # type: ignore[no-untyped-def]
+def open_recorder(via: str, card: int, capability: int | None = None):  # type: ignore[no-untyped-def]
     """The recorder of one card, as a context manager."""
     if via == "cuda":
         from ..recordings.recorder.cuda import CudaRecorder
@@ -65,7 +68,7 @@ def open_recorder(via: str, card: int):  # type: ignore[no-untyped-def]
     if via == "vulkan":
         from ..recordings.recorder.cooperative import VulkanRecorder
 
-        return VulkanRecorder(card)
+        return VulkanRecorder(card, capability)
     raise UsageError(f"--via {via}: expected cuda or vulkan")
 
 

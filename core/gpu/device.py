@@ -70,7 +70,7 @@ class Device:
         queue = vk.make(
             "VkDeviceQueueCreateInfo", queueFamilyIndex=info.queue_family, queueCount=1, pQueuePriorities=priorities
         )
-        features, extensions = enabled_features(vk, info)
+        features, extensions = self.wanted_features()
         create = vk.make(
             "VkDeviceCreateInfo",
             pNext=features,
@@ -84,6 +84,10 @@ class Device:
         self.pipelines = Pipelines(self)
         self.queue = Queue(self)
         self.memory = Pool(self)
+
+    def wanted_features(self) -> tuple[Any, list[str]]:
+        """The feature chain and the extensions that the device is created with."""
+        return enabled_features(self.vk, self.info)
 
     def __repr__(self) -> str:
         return f"<Device {self.info.name}{'' if self.alive else ', not alive'}>"

@@ -29,6 +29,14 @@ class CudaRecorder:
     def __exit__(self, *arguments: object) -> None:
         self.card.__exit__(*arguments)
 
+    def supports(self, job: Job) -> str:
+        """The driver assembles every job of the plan."""
+        return ""
+
+    def describe(self, job: Job) -> str:
+        """The PTX spelling."""
+        return job.ptx
+
     def run(self, job: Job) -> np.ndarray:
         """Output codes of a job. RecordingError if the card refuses the kernel."""
         return {"scalar": self._scalar, "matrix": self._matrix, "gemm": self._gemm}[job.kind](job)

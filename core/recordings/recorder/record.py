@@ -40,7 +40,14 @@ class Recorder(Protocol):
     capability: int
     driver_version: str
 
-    def run(self, job: Job) -> np.ndarray: ...
+    def supports(self, job: Job) -> str:
+        """Empty, or why it cannot run a job."""
+
+    def run(self, job: Job) -> np.ndarray:
+        """Output codes of a job; RecordingError if the card refuses it."""
+
+    def describe(self, job: Job) -> str:
+        """What was executed, for the manifest."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +76,11 @@ def record(out: Path, recorder: Recorder, corners: list[Corner], *, seed: int = 
            who: Who | None = None, verify: bool = False, progress: Progress = lambda *_: None) -> Recorded:  # fmt: skip
     """Record every row the card has into `out`. RecordingError if a layout or a verification fails."""
     jobs, skipped = plan(recorder.capability, seed, sizes or Sizes(), corners)
+    reasons = [(job, recorder.supports(job)) for job in jobs]
+    skipped += [(f"{job.file}/{job.name}", reason) for job, reason in reasons if reason]
+    jobs = [job for job, reason in reasons if not reason]
+    if not jobs:
+        raise RecordingError(f"{recorder.name} can record nothing: {skipped[-1][1]}")
     check_layouts(recorder, [job for job in jobs if job.kind == "matrix"])
     partial = out / ".partial"
     failed: list[tuple[str, str]] = []
@@ -125,7 +137,7 @@ def _write(out: Path, file: str, done: list[tuple[Job, np.ndarray]], recorder: R
     for job, result in done:
         arrays.update(job.inputs)
         arrays[job.output] = result
-        rows.append(Row(job.name, job.row.key, job.kind, job.ptx, tuple(job.inputs), job.output, int(result.size),
+        rows.append(Row(job.name, job.row.key, job.kind, recorder.describe(job), tuple(job.inputs), job.output, int(result.size),
                         tuple(job.classes), tuple(job.labels), job.k_order))  # fmt: skip
     manifest = Manifest(
         file=f"{file}.npz", bytes=0, sha256="", arch=f"sm_{recorder.capability}", card=recorder.name,
