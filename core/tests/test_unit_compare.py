@@ -24,7 +24,8 @@ def test_equal_arrays() -> None:
     ("actual", "expected", "kind", "ulp"),
     [
         (0x3F800000, 0x3F800001, "value", 1), (0x00000001, 0x80000001, "value", 2),
-        (0x7F7FFFFF, 0x7F800000, "value", 1), (0x00000000, 0x80000000, "sign of zero", 0), (0x7FC00000, 0x7FFFFFFF, "nan payload", None),
+        (0x7F7FFFFF, 0x7F800000, "value", 1), (0x00000000, 0x80000000, "sign of zero", 0),
+        (0x7FC00000, 0x7FFFFFFF, "nan payload", None),
         (0x7FFFFFFF, 0xFFFFFFFF, "nan payload", None), (0x7F800001, 0x7F800000, "nan", None),
         (0x3F800000, 0x7FFFFFFF, "nan", None), (0x7F800000, 0xFF800000, "value", 2 * 0x7F800000),
     ],
