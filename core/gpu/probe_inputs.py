@@ -189,9 +189,12 @@ def _products(source: Source, instruction: Instruction, count: int) -> list[Code
     fmt = instruction.operands[0]
     assert fmt is not None
     a = _finite(source, fmt, count)
-    tie_a, tie_b = _tie_factors(source, fmt, count)
-    tie = source.below(4, count) == 0
-    return [_code(np.where(tie, tie_a, a), fmt), _code(np.where(tie, tie_b, _partner(source, fmt, a, +1)), fmt)]
+    b = _partner(source, fmt, a, +1)
+    kind = source.below(8, count)
+    for wanted, make in ((0, _tie_factors), (1, _tie_factors), (2, _nearly_normal_factors)):
+        x, y = make(source, fmt, count)
+        a, b = np.where(kind == wanted, x, a), np.where(kind == wanted, y, b)
+    return [_code(a, fmt), _code(b, fmt)]
 
 
 def _quotients(source: Source, instruction: Instruction, count: int) -> list[Codes]:
@@ -229,6 +232,9 @@ def _fused(source: Source, instruction: Instruction, count: int) -> list[Codes]:
     tie_a, tie_b = _tie_factors(source, fmt, count)
     tie = source.below(3, count) == 0
     a, b = np.where(tie, tie_a, a), np.where(tie, tie_b, b)
+    nearly = source.below(8, count) == 0
+    nearly_a, nearly_b = _nearly_normal_factors(source, fmt, count)
+    a, b = np.where(nearly, nearly_a, a), np.where(nearly, nearly_b, b)
     (field_a, m_a), (field_b, m_b) = _fields(fmt, a), _fields(fmt, b)
     bits = fmt.fraction_bits
     hidden = np.uint64(1 << bits)
@@ -246,6 +252,7 @@ def _fused(source: Source, instruction: Instruction, count: int) -> list[Codes]:
     cancel = cancel + source.below(3, count).astype(np.uint64)
     far = _with_field(source, fmt, field - source.below(3 * bits + 20, count), sparse=True)
     c = np.where(tie | (source.below(2, count) == 0), far, cancel)
+    c = np.where(nearly, source.words(count) << np.uint64(fmt.bits - 1), c)  # a zero
     return [_code(a, fmt), _code(b, fmt), _code(c, fmt)]
 
 
@@ -261,6 +268,18 @@ def _tie_factors(source: Source, fmt: Format, count: int) -> tuple[Words, Words]
     field = np.where(low, 2 - spread, spread + fmt.bias)
     field = np.maximum(field, 0)
     b = _join(fmt, source.words(count), field.astype(np.uint64), one << (bits - j).astype(np.uint64))
+    return a, b
+
+
+def _nearly_normal_factors(source: Source, fmt: Format, count: int) -> tuple[Words, Words]:
+    """Factors whose product is less than one subnormal place below the smallest normal number, so that it rounds to it.
+
+    A device that flushes may do so before it rounds.
+    """
+    places = np.uint64((1 << fmt.fraction_bits) - 1)
+    field = source.below(fmt.bias - 1, count) + 1
+    a = _join(fmt, source.words(count), field.astype(np.uint64), places - source.below(2, count).astype(np.uint64))
+    b = _join(fmt, source.words(count), (fmt.bias - field).astype(np.uint64), np.zeros(count, np.uint64))
     return a, b
 
 

@@ -81,7 +81,7 @@ def interpolate(e: Builder, name: str, row: Value, x: Value) -> tuple[Value, Val
     """(A >> s0, t) of rule 1; the row counts from the start of the function's table."""
     unit = UNITS[name]
     sign1, sign2 = SIGNS[unit.table]
-    words = e.buffer(e.mufu_binding, "u32x2", readonly=True).load(row + _first_rows()[unit.table])
+    words = _load_row(e, row + _first_rows()[unit.table])
     c0, others = e.extract(words, 0), e.extract(words, 1)
     c1, c2 = others & 0xFFFF, others >> 16
     if unit.table == "sqrt":
@@ -96,6 +96,13 @@ def interpolate(e: Builder, name: str, row: Value, x: Value) -> tuple[Value, Val
     carried = (t >> unit.s0) - (offset >> unit.s0) if offset else (t.i >> unit.s0).u
     head = c0 + carried + c1 * (x >> unit.s0) if sign1 > 0 else c0 + carried - c1 * (x >> unit.s0)
     return head, t
+
+
+def _load_row(e: Builder, row: Value) -> Value:
+    """Two words of the buffer; as one of 64 bits on a CPU, which loads lane by lane and component by component."""
+    if e.target.is_cpu and e.target.int64:
+        return e.bitcast(e.buffer(e.mufu_binding, "u64", readonly=True).load(row), "u32x2")
+    return e.buffer(e.mufu_binding, "u32x2", readonly=True).load(row)
 
 
 def _signed_sum(a: Value, sign_a: int, b: Value, sign_b: int) -> Value:
