@@ -7,6 +7,8 @@ load(path)          kernels of a `.py` or `.ph` source, which is read and never 
 use(device=...)     choose the device: a function and a context manager
 execute(name, ...)  one SM86 instruction or PTX operation on batches of codes or arrays
 compare(a, b)       two arrays as codes: counts by class, first and worst difference
+explain(name, ...)  one result taken apart bit by bit: which rule makes it differ from IEEE arithmetic
+diff(kernel, ...)   a kernel run under two kinds of arithmetic: what differs, where, from which line on
 """
 
 from __future__ import annotations
@@ -30,6 +32,8 @@ if TYPE_CHECKING:  # what type checkers see; `_HOME` says the same to the interp
     from .errors import UnavailableError as UnavailableError
     from .errors import UsageError as UsageError
     from .execute import execute as execute
+    from .explain import diff as diff
+    from .explain import explain as explain
     from .lang.kernel import Kernel as Kernel
     from .lang.load import load as load
     from .launch import Launch as Launch
@@ -45,6 +49,8 @@ _HOME: dict[str, str | None] = {
     "execute": ".execute",
     "compare": ".compare",
     "Comparison": ".compare",
+    "explain": ".explain",
+    "diff": ".explain",
     "errors": None,
     "isa": None,
     "lang": None,
