@@ -8,6 +8,8 @@ Rules
 
 from __future__ import annotations
 
+import inspect
+import linecache
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -164,9 +166,6 @@ _READERS: dict[tuple[str, str], Any] = {}
 
 def _read_function(function: Callable[..., Any]) -> tuple[syn.Module, syn.Kernel]:
     """Finds a decorated function in its module's source."""
-    import inspect
-    import linecache
-
     from .python import ModuleReader
 
     code = function.__code__

@@ -43,9 +43,9 @@ def join(a: Format, b: Format) -> Format | None:
 def accumulator(a: Format, b: Format) -> Format | None:
     """The type in which a contraction of these operands accumulates by itself (rule 2)."""
     joined = join(a, b)
-    if joined is None or joined.is_float or joined == S64:
-        return joined if joined != PRED else None
-    return S32
+    if joined is None or joined == PRED:
+        return None
+    return joined if joined.is_float or joined == S64 else S32
 
 
 def instruction(op: str, fmt: Format) -> str | None:

@@ -33,11 +33,11 @@ def body(params: str, statements: str, attributes: str = "", functions: str = ""
 
 
 def steps(block: tile.Program | tile.Block) -> list[str]:
-    """The operations of a program in order, as short words; bookkeeping (constants, dims, index arithmetic) left out."""
+    """The operations of a program in order, as short words; constants, dims and index arithmetic are left out."""
     found = []
     for op in walk(block.body if isinstance(block, Program) else block):
         match op:
-            case tile.Map() if op.result.type.element.name != "s64" and ".s64" not in op.instruction:
+            case tile.Map() if op.result.shape or op.result.element.name != "s64":
                 found.append(op.instruction)
             case tile.Contract():
                 found.append(op.path)

@@ -79,11 +79,13 @@ def sweep(count: int, seed: int) -> Counter[str]:
     return result
 
 
+@pytest.mark.filterwarnings("ignore::SyntaxWarning")  # Python's own remarks on the broken text
 def test_broken_sources() -> None:
     result = sweep(300, 1)
     assert result["error"] > 150, result  # else the edits break too little to test anything
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::SyntaxWarning")
 def test_many_broken_sources() -> None:
     assert sweep(10_000, 2)["error"] > 5_000

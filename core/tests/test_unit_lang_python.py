@@ -6,7 +6,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import phobos.lang as ph
 import pytest
 from helpers import ROOT, shared
 from lowering import HEAD, module
@@ -16,6 +15,8 @@ from phobos_sim.lang import syntax as syn
 from phobos_sim.lang.attributes import expand
 from phobos_sim.lang.load import parse_source
 from phobos_sim.lang.syntax import walk
+
+import phobos.lang as ph
 
 
 @ph.kernel
@@ -90,7 +91,9 @@ def test_expressions(text: str, read: str) -> None:
     assert brief(expression(text)) == read
 
 
-@pytest.mark.parametrize("text", ["A[+n]", "A[n:(1 + +n)]", "A[+n:+4]", "+n", "A[n:2*+n]", "A[:+4]", "A[n:+-4]", "A[n:]"])
+@pytest.mark.parametrize(
+    "text", ["A[+n]", "A[n:(1 + +n)]", "A[+n:+4]", "+n", "A[n:2*+n]", "A[:+4]", "A[n:+-4]", "A[n:]"]
+)
 def test_a_plus_elsewhere_is_an_error(text: str) -> None:
     with pytest.raises(KernelError):
         expression(text)
@@ -121,7 +124,7 @@ def test_names_imported_one_by_one() -> None:
 
 
 def test_only_what_the_language_marks_is_read() -> None:
-    text = "def helper():\n    return [x for x in range(3)]\n\n@ph.kernel\ndef k(X: ph.tensor[ph.f32][N]):\n    X[0] = 1.0\n"
+    text = "def helper():\n    return [x for x in range(3)]\n\n@ph.kernel\ndef k(X: ph.f32):\n    pass\n"
     tree = module(text + "\nclass Other:\n    pass\nif True:\n    @ph.kernel\n    def late(X: ph.f32):\n        pass\n")
     assert list(tree.kernels) == ["k", "late"]
     assert {"helper", "Other"} <= tree.outside
@@ -134,7 +137,9 @@ def test_tutorial_03_is_read_unchanged() -> None:
 
 
 def test_every_node_knows_its_place() -> None:
-    source = Source("k.py", HEAD + "@ph.kernel\ndef k(X: ph.tensor[ph.f32][N]):\n    é: ph.let = X[0]; X[1] = é * 2.5\n")
+    source = Source(
+        "k.py", HEAD + "@ph.kernel\ndef k(X: ph.tensor[ph.f32][N]):\n    é: ph.let = X[0]; X[1] = é * 2.5\n"
+    )
     tree = parse_source(source)
     for node in walk(tree):
         span = node.span
@@ -234,6 +239,6 @@ def test_loading() -> None:
 
 
 def test_importing_the_language_imports_neither_numpy_nor_lark() -> None:
-    code = "import sys, phobos.lang as ph; print(sorted({'numpy', 'lark', 'ast', 'vulkan'} & set(sys.modules)))"
+    code = "import sys, phobos.lang as ph; print(sorted({'numpy', 'lark', 'vulkan'} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.strip() == "[]"
