@@ -143,6 +143,7 @@ class DeviceInfo:
             int8=has("shaderInt8"),
             storage16=has("storageBuffer16BitAccess"),
             storage8=has("storageBuffer8BitAccess"),
+            denorm_preserve="shaderDenormPreserveFloat32" in self.float_controls,
             loop_budget=LLVMPIPE_LOOP_BUDGET if self.driver_id == DRIVER_ID_LLVMPIPE else None,
         )
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 class Target:
     """Facts of one device and driver.
 
+    denorm_preserve: whether a shader can ask that 32-bit subnormals are kept; every shader then does.
     forms: the probe's verdict, instruction key -> name of the fastest emitter form that gave exact results
         (``native``, ``double``, ... or ``integer``); an instruction that is not in it uses its integer form.
     loop_budget: loop trips that one invocation may make in all (lavapipe: 65,535), or None.
@@ -30,6 +31,7 @@ class Target:
     storage16: bool = False
     storage8: bool = False
     fused_fma: bool = False
+    denorm_preserve: bool = False
     loop_budget: int | None = None
     forms: dict[str, str] = field(default_factory=dict, compare=False)
 

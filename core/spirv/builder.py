@@ -29,7 +29,8 @@ CAPABILITIES = {
     "Shader": 1, "Float16": 9, "Float64": 10, "Int64": 11, "Int16": 22, "Int8": 39,
     "GroupNonUniform": 61, "GroupNonUniformVote": 62, "GroupNonUniformArithmetic": 63, "GroupNonUniformBallot": 64,
     "GroupNonUniformShuffle": 65, "GroupNonUniformShuffleRelative": 66,
-    "StorageBuffer16BitAccess": 4433, "StorageBuffer8BitAccess": 4448, "SignedZeroInfNanPreserve": 4466,
+    "StorageBuffer16BitAccess": 4433, "StorageBuffer8BitAccess": 4448,
+    "DenormPreserve": 4464,
 }  # fmt: skip
 STORAGE = {"Input": 1, "Workgroup": 4, "Function": 7, "PushConstant": 9, "StorageBuffer": 12}
 DECORATION = {
@@ -41,6 +42,7 @@ BUILTIN = {
     "SubgroupId": 40, "SubgroupLocalInvocationId": 41,
 }  # fmt: skip
 UNROLL, DONT_UNROLL = 1, 2
+LOCAL_SIZE, DENORM_PRESERVE = 17, 4459
 SCOPE_WORKGROUP, SCOPE_SUBGROUP = 2, 3
 SEMANTICS_WORKGROUP_MEMORY, SEMANTICS_UNIFORM_MEMORY, SEMANTICS_ACQUIRE_RELEASE = 0x100, 0x40, 0x8
 SPIRV_1_3 = 0x00010300
@@ -57,6 +59,8 @@ class Builder:
         self.target = target
         self.local_size = local_size
         self.mufu_binding = 0  # where the shader's author binds MUFU's coefficient tables, for the emitters
+        # NVIDIA's driver flushes 32-bit subnormals unless asked not to.
+        self.preserves_subnormals = bool(getattr(target, "denorm_preserve", False))
         self.next_id = 1
         self.capabilities = {"Shader"}
         self.extensions: set[str] = set()
@@ -519,6 +523,9 @@ class Builder:
             head.append((len(words) + 1) << 16 | OP[name])
             head.extend(words)
 
+        if self.preserves_subnormals:
+            self.capability("DenormPreserve")
+            self.extensions.add("SPV_KHR_float_controls")
         for name in sorted(self.capabilities):
             put("Capability", CAPABILITIES[name])
         for name in sorted(self.extensions):
@@ -526,7 +533,9 @@ class Builder:
         put("ExtInstImport", self.glsl, *_string("GLSL.std.450"))
         put("MemoryModel", 0, 1)
         put("EntryPoint", 5, self.main, *_string("main"), *self.interface)
-        put("ExecutionMode", self.main, 17, *self.local_size)
+        put("ExecutionMode", self.main, LOCAL_SIZE, *self.local_size)
+        if self.preserves_subnormals:
+            put("ExecutionMode", self.main, DENORM_PRESERVE, 32)
         label = [5 << 16 | OP["Function"], void, self.main, 0, function_type, 2 << 16 | OP["Label"], self.entry]
         tail = [1 << 16 | OP["Return"], 1 << 16 | OP["FunctionEnd"]]
         words = [0x07230203, SPIRV_1_3, 0, self.next_id, 0, *head, *self.decorations, *self.globals]
