@@ -292,15 +292,16 @@ def _place(
 
 def _kill(found: RowScore, recording: Recording, row: Row, instruction: Instruction, arch: Arch) -> None:
     """Which mutants of the set's own architecture the row tells from the truth."""
-    alive = {mutant.name: mutant for mutant in mutants.of(instruction, arch)}
+    listed = mutants.of(instruction, arch)
+    alive = {mutant.name: mutant for mutant in listed}
     for chunk in recording.chunks(row, MUTANT_CHUNK):
         operands, expected = natural(row, instruction, chunk.inputs, chunk.output)
         for name, mutant in list(alive.items()):
             if (mutant.run(instruction, arch, operands) != expected).any():
-                found.killed.append(name)
                 del alive[name]
         if not alive:
             break
+    found.killed = [mutant.name for mutant in listed if mutant.name not in alive]
     found.survivors = list(alive)
 
 
