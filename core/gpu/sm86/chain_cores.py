@@ -1,7 +1,7 @@
 """Contraction cores of scalar multiply-adds: FFMA, HFMA2, HFMA2.BF16_V2, DFMA, IMAD. See `chains` for the protocol.
 
-1. A chain rounds once per k, in ascending order (phobos-language.md D.2), and is IEEE throughout: -0 and infinities by the
-   usual rules, the canonical NaN when its result becomes visible.
+1. A chain rounds once per k, in ascending order (phobos-language.md D.2), and is IEEE throughout: -0 and infinities
+   by the usual rules, the canonical NaN when its result becomes visible.
 2. FFMA where both operands are f16 values: the product is exact in f32, so FMUL and FADD give the fused result; where
    the device has fused multiply-add, that; else the exact product plus the accumulator in f64, rounded to odd, then to
    f32 (tile-lowering.md B).
@@ -32,6 +32,7 @@ class ScalarCore:
     """Any multiply-add row by one of its scalar emitters; operands and state are codes."""
 
     width = 1
+    outputs = 4
 
     def __init__(self, instruction: Instruction, form: str) -> None:
         self.instruction, self.form = instruction, form
@@ -63,6 +64,7 @@ class SingleCore:
 
     def __init__(self, form: str) -> None:
         self.form = form
+        self.outputs = 16 if form == "double" else 32
 
     def operand(self, e: Builder, code: Value, side: int | None = None) -> Operand:
         return (code.f,)
@@ -93,6 +95,7 @@ class HalfChainCore:
 
     form = "native"
     width = 1
+    outputs = 16
 
     def operand(self, e: Builder, code: Value, side: int | None = None) -> Operand:
         return (e.extract(unpack_half(e, code), 0),)
@@ -119,6 +122,7 @@ class BfloatChainCore:
 
     form = "double"
     width = 1
+    outputs = 8
 
     def operand(self, e: Builder, code: Value, side: int | None = None) -> Operand:
         return (self._widen(e, code),)
@@ -149,4 +153,3 @@ class BfloatChainCore:
 
     def result(self, e: Builder, acc: State) -> Value:
         return pack.narrow_f64(e, BF16, acc[0].bits)
-

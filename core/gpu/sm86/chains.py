@@ -7,10 +7,10 @@ codes, decode them with `operand`, and thread an accumulator through `step`:
     acc = core.step(e, acc, [a_k ...], [b_k ...])           # `width` decoded operands of each side, ascending k
     code = core.result(e, acc)
 
-`side` of operand and operands_of_word is 0 for a and 1 for b; only IMMA and IDP.4A of mixed signedness ask for it.
-A decoded operand and a state are tuples of `Value`s of any kind; a mapping only copies and shuffles them. k of a chain is a
-multiple of `width`. The seed and the result are codes, and a chain that is cut in two (result of the first part as the
-seed of the second) gives the same bits.
+`side` of operand and operands_of_word is 0 for a and 1 for b; only IMMA and IDP.4A of mixed signedness ask for it. A
+decoded operand and a state are tuples of `Value`s of any kind; a mapping only copies and shuffles them. k of a chain
+is a multiple of `width`. The seed and the result are codes, and a chain that is cut in two (result of the first part
+as the seed of the second) gives the same bits.
 
 Which core serves an instruction on a device: `FORMS` lists candidates, fastest first; `Target.forms` holds the probe's
 verdict. Every form gives the same bits.
@@ -33,10 +33,15 @@ State = tuple[Value, ...]
 
 
 class Core(Protocol):
-    """See the module's text. form: the name of the arithmetic. width: k's per step."""
+    """See the module's text.
+
+    form: the name of the arithmetic. width: k's per step. outputs: accumulators of one lane that pay on a CPU device;
+    more only makes the loop body outgrow the instruction cache (measured on lavapipe, benchmarks/bench_cores.py).
+    """
 
     form: str
     width: int
+    outputs: int
 
     def operand(self, e: Builder, code: Value, side: int | None = None) -> Operand: ...
 
@@ -62,7 +67,8 @@ def core(
     """The core of a contraction's instruction on a device.
 
     a_exact16, b_exact16: every value of that operand is an f16 value (an f32 that was widened from f16).
-    plain: the caller knows that `is_plain` holds for both operands (the addend may be anything). form: a candidate by name.
+    plain: the caller knows that `is_plain` holds for both operands; the addend may be anything.
+    form: a candidate by name, else `form_of`.
     """
     chosen = form or _chosen(instruction, target, a_exact16 and b_exact16)
     if chosen not in candidates(instruction):
@@ -79,7 +85,7 @@ def core(
 
 
 def is_plain(instruction: Instruction, codes: Codes) -> bool:
-    """Whether an operand's codes are all within reach of the fastest core: see `tensor_float`. Other rows gain nothing."""
+    """Whether an operand's codes are all within reach of the fastest core (`tensor_float`); False for other rows."""
     fmt = instruction.operands[0]
     return instruction.family == "tensor" and fmt is not None and tensor_float.is_plain(fmt, codes)
 
@@ -95,7 +101,7 @@ _SCALAR: dict[tuple[str, str], Callable[[str], Core]] = {
 
 
 def _chosen(instruction: Instruction, target: Target, exact16: bool) -> str:
-    # FMUL and FADD in the device's arithmetic are FFMA where the product is exact, if they keep subnormals and specials.
+    # FMUL and FADD in the device's arithmetic are FFMA where the product is exact, if they are exact themselves.
     if instruction.key == "FFMA" and exact16 and all(target.form_of(key) == "native" for key in ("FMUL", "FADD")):
         return "exact16"
     return form_of(instruction, target)

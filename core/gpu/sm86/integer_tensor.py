@@ -1,8 +1,8 @@
 """Integer tensor cores (IMMA) and IDP.4A as contraction cores. Twin: `reference/integer_tensor.py`.
 
 1. Products of 8-bit codes and their sum are exact; the result wraps at 32 bits (design.md 4.1, measured on sm_90).
-2. .SAT clamps the exact sum of the addend and one instruction's products, so its chain has the instruction's k as width;
-   where the sum wraps instead, any width gives the same bits.
+2. .SAT clamps the exact sum of the addend and one instruction's products, so its chain has the instruction's k as
+   width; where the sum wraps instead, any width gives the same bits.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ class IntegerTensorCore:
     """
 
     form = "integer"
+    outputs = 32
 
     def __init__(self, instruction: Instruction) -> None:
         options = instruction.keywords

@@ -13,14 +13,15 @@ R8 a zero result is +0.
 R9 any NaN, inf * 0, or infinities of both signs give the canonical NaN; else an infinity stays.
 R10 groups chain along ascending k.
 
-Positive and negative terms are summed apart: 16 products below 2^27 and an addend below 2^26 stay below 2^32, while their
-signed sum would not fit a signed word (sm_90: F = 25, width 16). Nothing here needs a float or a 64-bit integer, so this
-is what runs where the device's floats are not to be trusted; `tensor_float` and `tensor_wide` hold the fast forms.
+Positive and negative terms are summed apart: 16 products below 2^27 and an addend below 2^26 stay below 2^32, while
+their signed sum would not fit a signed word (sm_90: F = 25, width 16). Nothing here needs a float or a 64-bit
+integer, so this is what runs where the device's floats are not to be trusted; `tensor_float` and `tensor_wide` hold
+the fast forms.
 
-`emit_loops` is the shape of the decision record (docs/adr/0003): loops marked DontUnroll over a lane's outputs, over the
-groups along k, over a group's terms for the largest exponent, over its terms for the aligned sum. A group's inputs are
-loaded once, and decoded as they go into a per-invocation array; loop state lives in Function variables, and there is no
-OpPhi.
+`emit_loops` is the shape of the decision record (docs/adr/0003): loops marked DontUnroll over a lane's outputs, over
+the groups along k, over a group's terms for the largest exponent, over its terms for the aligned sum. A group's
+inputs are loaded once, and decoded as they go into a per-invocation array; loop state lives in Function variables,
+and there is no OpPhi.
 """
 
 from __future__ import annotations
@@ -133,7 +134,9 @@ def _flags(e: Builder, nan: Value, infinite: Value, sign: Value) -> Value:
     return e.select(nan, e.u32(FLAG_NAN), e.select(infinite, signed, e.u32(0)))
 
 
-def aligned(e: Builder, sign: Value, exponent: Value, significand: Value, top: Value, shift: int) -> tuple[Value, Value]:
+def aligned(
+    e: Builder, sign: Value, exponent: Value, significand: Value, top: Value, shift: int
+) -> tuple[Value, Value]:
     """R5: a term's magnitude in units of 2^(E - F), as (positive part, negative part)."""
     magnitude = (significand << shift) >> e.min((top - exponent).u, 31)
     zero = e.u32(0)
@@ -204,6 +207,7 @@ class IntegerCore:
     """A contraction core (`chains`) on integers only: exact on any device, the last choice for speed."""
 
     form = "integer"
+    outputs = 4
 
     def __init__(self, r: Rules) -> None:
         self.rules, self.width = r, r.width

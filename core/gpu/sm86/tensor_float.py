@@ -6,9 +6,9 @@ sum of a group is an integer (R6). f16 operands always qualify, bf16 and tf32 on
 exponent of -42 to 42 (`is_plain`; `tensor_wide` serves the others). Why each step is exact, for F = 23, 24, 25 and 4, 8
 or 16 products:
 
-1. Nominal exponents are kept as f32 exponent fields (biased by 127, in place), 0 for a zero. Two nonzero operands add up
-   to at least 226 (f16) or 170, an addend to at most 381 with the same bias of 254; a product with a zero factor adds up
-   to 142 or 169 at most, so it never sets E (R3) and needs no test.
+1. Nominal exponents are kept as f32 exponent fields (biased by 127, in place), 0 for a zero. Two nonzero operands add
+   up to at least 226 (f16) or 170, an addend to at most 381 with the same bias of 254; a product with a zero factor
+   adds up to 142 or 169 at most, so it never sets E (R3) and needs no test.
 2. f32 results: where some product is nonzero, E is -84 or more. The floor (R4) is then idle, a result is 0 or at least
    2^-109, an f32-subnormal addend truncates away, and no result overflows, since products below 2^86 are cut off beside
    an addend near 2^128. Where all products are zero the result is the addend, unchanged: its last place is a multiple
@@ -95,6 +95,7 @@ class FloatCore:
     """
 
     form = "float"
+    outputs = 32
 
     def __init__(self, r: Rules, plain: bool = False) -> None:
         assert r.operand is F16 or plain, "bf16 and tf32 in their whole range are for tensor_wide"

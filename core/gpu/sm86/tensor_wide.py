@@ -3,8 +3,8 @@
 Same rules as `tensor` (R1 to R10); `tensor_float` is faster and serves operands of moderate size. Products may lie
 between 2^-302 and 2^256, so a value is split into a significand (f32, below 2 in magnitude) and an exponent:
 
-1. Significands have 8 or 11 bits, so their product is exact in f32 and below 4. A term is the product times
-   2^(F + q - E), q the exponent of the product; below 2^-126 the factor is cut to zero, since the term truncates to zero.
+1. Significands have 8 or 11 bits, so their product is exact in f32 and below 4. With q its exponent, a term is the
+   product times 2^(F + q - E); below 2^-126 that factor is cut to zero, since the term truncates to zero.
 2. Exponents are u32 with 21 bits of fraction: (e + 260) << 21, 0 for a zero. Two nonzero ones add up to 268..774; a
    zero's sum is 387 at most, which stands for -133, at or below every floor (R4), so a zero never sets E (R3). Every
    difference of sums, and it plus F + 127, stays within the i32 range of -1024..1023.
@@ -37,6 +37,7 @@ class WideCore:
     """Contraction core for any bf16 or tf32 operands; an operand is (significand, exponent); the state is the code."""
 
     form = "float"
+    outputs = 16
 
     def __init__(self, r: Rules) -> None:
         assert r.result is F32 and r.operand.exponent_bits == 8, r
