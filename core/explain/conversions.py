@@ -1,9 +1,9 @@
 """Conversions taken apart: the exact value, what the target cannot hold, and which way it was rounded.
 
-Rules (design.md 4.2, phobos-language.md D.1): F2F rounds once, NaN becomes canonical; F2I truncates or rounds, saturates,
-NaN gives 0 (the lowest integer from f64 or to s64); I2F rounds once; I2I keeps the low bits; the language's i8(x), u8(x)
-saturate to 16 bits and keep the low byte; cvt.rna.tf32 adds half of the dropped unit to a finite magnitude, then masks.
-Written in Python integers apart from `reference.convert`.
+Rules (design.md 4.2, phobos-language.md D.1): F2F rounds once, NaN becomes canonical; F2I truncates or rounds,
+saturates, NaN gives 0 (the lowest integer from f64 or to s64); I2F rounds once; I2I keeps the low bits; the language's
+i8(x), u8(x) saturate to 16 bits and keep the low byte; cvt.rna.tf32 adds half of the dropped unit to a finite
+magnitude, then masks. Written in Python integers apart from `reference.convert`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ from .report import Report
 
 @dataclass(frozen=True)
 class Integers:
-    """The integer steps of a conversion to integers: the rounded value, what it was clamped to, and the bits kept of that."""
+    """The integer steps of a conversion to integers: the rounded value, what it was clamped to, and the bits kept of
+    that.
+    """
 
     rounded: int
     clamped: int
@@ -34,8 +36,8 @@ class Integers:
 
 @dataclass(frozen=True, repr=False)
 class ConversionExplanation(Report):
-    """One conversion. value: the operand's exact value as ``total * 2^unit`` (None: not finite); rounding: to a float target;
-    integers: to an integer target; special: why there was nothing to round.
+    """One conversion. value: the operand's exact value as ``total * 2^unit`` (None: not finite); rounding: to a float
+    target; integers: to an integer target; special: why there was nothing to round.
     """
 
     instruction: Instruction

@@ -90,7 +90,7 @@ def _away(steps: int) -> str:
 
 def _beside(e: DotExplanation) -> Table:
     """Result, ladder starts, other architecture, other order."""
-    rows = []
+    rows: list[tuple[str, ...]] = []
     marked = []
     for item in e.beside:
         code = item.number.code
@@ -178,7 +178,8 @@ def _absorbed(e: DotExplanation) -> Iterator[str]:
     for ladder in e.ladders:
         if ladder.start in (IEEE, IEEE_F16) and e.tensor:
             count = len(absorbed(ladder.steps[0].dot))
-            yield f"In the {ladder.start} {count or 'none'} of them {'leaves' if count == 1 else 'leave'} the running sum unchanged."
+            verb = "leaves" if count == 1 else "leave"
+            yield f"In the {ladder.start} {count or 'none'} of them {verb} the running sum unchanged."
 
 
 def _ladders(ladders: tuple[Ladder, ...], fmt: Format) -> Table:
@@ -231,9 +232,8 @@ def _groups(e: DotExplanation, wanted: str) -> Iterator[Block]:
             f"{noun.capitalize()} {group.index}",
         )
     if len(chosen) < len(groups):
-        yield Text(
-            f'{plural(len(groups) - len(chosen), f"{noun} is", f"{noun}s are")} not drawn; --groups all (groups="all") draws every one.'
-        )
+        rest = plural(len(groups) - len(chosen), f"{noun} is", f"{noun}s are")
+        yield Text(f'{rest} not drawn; --groups all (document(groups="all")) draws every one.')
     if e.dot.narrowing is not None:
         yield Text(f"The accumulator is rounded to {e.operands.result.name}: {e.result}.")
 

@@ -38,7 +38,8 @@ def _opening(group: Group, dot: Dot, tensor: bool, zeros: list[str]) -> Iterator
         return
     verb = "set by" if len(group.set_by) == 1 else "shared by"
     if group.floored:
-        yield f"The largest exponent is {group.raw} ({verb} {listed(group.set_by)}); the floor raises E to {group.E} (R4)."
+        names = listed(group.set_by)
+        yield f"The largest exponent is {group.raw} ({verb} {names}); the floor raises E to {group.E} (R4)."
     else:
         yield f"E = {group.E}, the largest exponent, {verb} {listed(group.set_by)} (R3)."
     yield f"The window keeps places down to 2^{group.lowest} (F = {dot.rules.bits})."
@@ -110,7 +111,8 @@ def _ending(group: Group, tensor: bool) -> Iterator[str]:
     tie = ", a tie, to even" if rounding.tie and rounding.mode == "rn" else ""
     move = "" if rounding.mode == "rz" else f", {rounding.direction}"
     yield (
-        f"Below the result's lowest place 2^{rounding.last} stand {plural(rounding.places, 'bit')} ({digits}), {how}{tie}{move}{rule}: "
+        f"Below the result's lowest place 2^{rounding.last} stand {plural(rounding.places, 'bit')} ({digits}), "
+        f"{how}{tie}{move}{rule}: "
         f"result {group.result}."
     )
 

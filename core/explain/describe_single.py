@@ -84,7 +84,8 @@ def _mufu_blocks(e: MufuExplanation) -> Iterator[Block]:
 def _interpolation(one: Interpolation, instruction: object) -> Iterator[Block]:
     yield Heading(f"Segment {one.segment} of {one.segments}")
     yield Text(
-        "A = (C0 << s0) + C1 x + ((C2 S(x)) << s2) + bias; the lowest places of A are cut off, nothing is rounded but by the bias."
+        "A = (C0 << s0) + C1 x + ((C2 S(x)) << s2) + bias; the lowest places of A are cut off, "
+        "nothing is rounded but by the bias."
     )
     lost = float(one.true_square) - one.square
     rows = (
@@ -141,7 +142,8 @@ def _how(e: ConversionExplanation) -> str:
         return f"{lowest}; nothing lies below: exact."
     mode = {
         "rn": "to nearest, ties to even", "rz": "toward zero", "rni": "to the nearest integer, ties to even",
-        "rzi": "toward zero, to an integer", "rna": "half of that place is added and the rest cut off: to nearest, ties away from zero",
+        "rzi": "toward zero, to an integer",
+        "rna": "half of that place is added and the rest cut off: to nearest, ties away from zero",
     }[r.mode]  # fmt: skip
     tie = " It is a tie." if r.tie and r.mode in ("rn", "rni", "rna") else ""
     return f"{lowest}; {plural(r.places, 'bit')} below it ({mode}).{tie} It moves {r.direction}."

@@ -1,10 +1,10 @@
 """`sim.explain`: which explanation an instruction gets, and its operands as codes.
 
 Rules
- 1. Operands are unsigned codes or arrays of the operand types, as `sim.execute` takes them; a Python float is rounded to
-    the operand's format. a and b are vectors along k, as long as you like; c is one addend.
- 2. HMMA of every architecture: groups. FFMA, HFMA2, HFMA2.BF16_V2, DFMA: chains. FADD, FMUL, HADD2, HMUL2: chains of one
-    step. MUFU and conversions: one operand. Anything else is a UsageError that lists these.
+ 1. Operands are unsigned codes or arrays of the operand types, as `sim.execute` takes them; a Python float is rounded
+    to the operand's format. a and b are vectors along k, as long as you like; c is one addend.
+ 2. HMMA of every architecture: groups. FFMA, HFMA2, HFMA2.BF16_V2, DFMA: chains. FADD, FMUL, HADD2, HMUL2: chains of
+    one step. MUFU and conversions: one operand. Anything else is a UsageError that lists these.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ def explain(
 
     instruction: SASS mnemonic or PTX spelling. operands: for an HMMA or a multiply-add a and b [k] and the addend c (0
     if left out); for MUFU and conversions one value. Codes (unsigned arrays, lists, integers), typed arrays, or Python
-    floats. arch, other: the architecture, and one to show beside it. order: a permutation of k to compare with (default:
-    reversed). expected: a code to compare with, measured on a card, say. Returns an explanation: print it, `json()`,
-    `markdown()`, `html()`, `to_dict()`, or its fields. Raises UsageError.
+    floats. arch, other: the architecture, and one to show beside it. order: a permutation of k to compare with
+    (default: reversed). expected: a code to compare with, measured on a card, say. Returns an explanation: print it,
+    `json()`, `markdown()`, `html()`, `to_dict()`, or its fields. Raises UsageError.
     """
     row = find(instruction, arch)
     if other is not None and other not in isa.ARCHS:
@@ -77,8 +77,8 @@ def dispatch(
         return explain_dot(row, arch, a, b, c[0], other=other, order=order, expected=expected, notes=notes)
     if row.function in ONE_STEP and row.keywords.get("rounding", "rn") == "rn" and row.key[:4] != "sub.":
         return _one_step(row, arch, operands, expected, notes)
-    raise UsageError(f"{row.key} has no explanation; those with one: HMMA.*, {', '.join(CHAINS)}, FADD, FMUL, HADD2, HMUL2, "
-                     "MUFU.*, cvt.*. A sequence is explained one instruction at a time "
+    raise UsageError(f"{row.key} has no explanation; those with one: HMMA.*, {', '.join(CHAINS)}, FADD, FMUL, HADD2, "
+                     "HMUL2, MUFU.*, cvt.*. A sequence is explained one instruction at a time "
                      f"({', '.join(row.expansion)})")  # fmt: skip
 
 

@@ -119,8 +119,8 @@ def draw(
 ) -> tuple[tuple[str, str], ...]:
     """Runs of the binary places from `top` down to `bottom` of ``integer * 2^unit``.
 
-    cut: a bar stands below the place 2^cut, and what lies beyond it is `low`. A row that goes on below `bottom` ends in an
-    ellipsis. negative: its sign, None for no sign at all.
+    cut: a bar stands below the place 2^cut, and what lies beyond it is `low`. A row that goes on below `bottom` ends in
+    an ellipsis. negative: its sign, None for no sign at all.
     """
     runs: list[tuple[str, str]] = [(" " if negative is None else "-" if negative else "+", "sign")]
     leading = integer.bit_length() - 1 + unit
@@ -141,7 +141,9 @@ def draw(
 
 
 def ruler(top: int, bottom: int, cut: int | None) -> BitRow:
-    """The places' exponents, a label every eight columns and one that ends at the cut; the bar stands where `draw` puts it."""
+    """The places' exponents, a label every eight columns and one that ends at the cut; the bar stands where `draw` puts
+    it.
+    """
     cells = [" "] * (top - bottom + 2)  # column 0 is the sign's
 
     def put(label: str, start: int) -> None:

@@ -1,7 +1,7 @@
 """The true value of each MUFU function, to hundreds of digits, and its code when rounded once to nearest even.
 
-Rationals are exact (RCP, EX2 of an integer, whole quarter turns); the rest is `decimal` at 400 digits, far more than any
-f32 operand needs: a value that is not exactly representable lies farther than 10^-100 from every tie.
+Rationals are exact (RCP, EX2 of an integer, whole quarter turns); the rest is `decimal` at 400 digits, far more than
+any f32 operand needs: a value that is not exactly representable lies farther than 10^-100 from every tie.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ _WORK = Context(prec=DIGITS, Emin=-999999, Emax=999999)
 
 
 def value(function: str, x: Number) -> Fraction | None:
-    """The function's value at a finite operand as a rational (exact, or right to 300 digits); None where it has none."""
+    """The function's value at a finite operand as a rational (exact, or right to 300 digits); None where it has
+    none.
+    """
     return _FUNCTIONS[function](numbers.fraction_of(x)) if x.finite else None
 
 

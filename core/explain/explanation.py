@@ -27,7 +27,9 @@ CHAINS = ("FFMA", "FFMA.FTZ", "HFMA2", "HFMA2.BF16_V2", "DFMA")
 
 @dataclass(frozen=True)
 class Beside:
-    """A model beside the result: its code, the steps it lies above the result (None: NaN), its error in ulp of the exact sum."""
+    """A model beside the result: its code, the steps it lies above the result (None: NaN), its error in ulp of the
+    exact sum.
+    """
 
     name: str
     number: Number
@@ -197,7 +199,9 @@ def _filled(codes: Sequence[int], length: int) -> tuple[int, ...]:
 
 
 def _order(order: Sequence[int] | None, length: int, dotter: Dotter) -> tuple[list[int], str]:
-    """The permutation to compare with and its name; zeros at the end stay where they are, so that they do not shift groups."""
+    """The permutation to compare with and its name; zeros at the end stay where they are, so that they do not shift
+    groups.
+    """
     if order is not None:
         used = [int(k) for k in order]
         if sorted(used) != list(range(len(used))) or len(used) > length:

@@ -25,9 +25,10 @@ class Rules:
 
     width: products per group (None: all of them). bits: F, places kept below 2^E (None: all). terms: how a term is cut
     to the window, ``rn`` or ``rz``. final: how a group's sum is rounded. floor: lowest E (None: no floor). plus_zero: a
-    zero result is +0 always (else its sign is IEEE 754's). one_nan: the canonical NaN (else a payload is kept, as IEEE 754 recommends).
-    between: format of the accumulator between groups. tf32_low_bits: R1 not applied, a tf32 word is read whole.
-    fused: product and addend are rounded once. flush: subnormal operands, addends and results are zero (.FTZ).
+    zero result is +0 always (else its sign is IEEE 754's). one_nan: the canonical NaN (else a payload is kept, as IEEE
+    754 recommends). between: format of the accumulator between groups. tf32_low_bits: R1 not applied, a tf32 word is
+    read whole. fused: product and addend are rounded once. flush: subnormal operands, addends and results are zero
+    (.FTZ).
     """
 
     width: int | None
@@ -47,8 +48,8 @@ class Rules:
 class Term:
     """One term of a group. k: its place in the dot, None for the addend; a, b: a product's factors.
 
-    The term is ``significand * 2^unit`` with its sign; exponent: the sum of the factors' (R2), not that of the leading one.
-    kept: its signed integer in units of the group's lowest place. lost: what was cut off, in units of 2^unit.
+    The term is ``significand * 2^unit`` with its sign; exponent: the sum of the factors' (R2), not that of the leading
+    one. kept: its signed integer in units of the group's lowest place. lost: what was cut off, in units of 2^unit.
     """
 
     k: int | None
@@ -77,7 +78,8 @@ class Term:
 
 @dataclass(frozen=True)
 class Group:
-    """One group. E: its exponent (None: no window, or no term but zeros); raw: before the floor; set_by: names of the terms that have it.
+    """One group. E: its exponent (None: no window, or no term but zeros); raw: before the floor; set_by: names of the
+    terms that have it.
 
     lowest: place of the unit of the sum. total: the integer sum. rounding: what became of it (None where `special`
     says why the result is an infinity or a NaN). result: code in the format of the accumulator.

@@ -26,8 +26,8 @@ def _block(block: doc.Block, level: int) -> Iterator[str]:
             yield "| " + " | ".join(_escape(column) or " " for column in columns) + " |"
             yield "|" + "|".join("---:" if i in right else "---" for i in range(len(columns))) + "|"
             for i, row in enumerate(rows):
-                cells = [_escape(cell) for cell in row]
-                yield "| " + " | ".join(f"**{cell}**" if i in marked and cell else cell for cell in cells) + " |"
+                words = [_escape(cell) for cell in row]
+                yield "| " + " | ".join(f"**{word}**" if i in marked and word else word for word in words) + " |"
             yield ""
         case doc.Bits(rows, caption):
             yield from ("```text", *([caption] if caption else []), *bit_lines(rows), "```", "")
@@ -35,9 +35,9 @@ def _block(block: doc.Block, level: int) -> Iterator[str]:
             yield from (f"{_escape(caption)}:", "", "| | count |", "|---|---:|")
             yield from (f"| {_escape(label)} | {count:,} |" for label, count in bars)
             yield ""
-        case doc.Heat(caption, cells, _, block_size):
+        case doc.Heat(caption, cells, _, size):
             yield from (
-                f"{_escape(caption)} (one cell is {block_size[0]} x {block_size[1]} elements; {legend()}):",
+                f"{_escape(caption)} (one cell is {size[0]} x {size[1]} elements; {legend()}):",
                 "",
                 "```text",
             )

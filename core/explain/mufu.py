@@ -5,8 +5,8 @@ Source: design.md 4.3. With i the upper and x the lower bits of the reduced argu
     A = (C0[i] << s0) + C1[i] * x + ((C2[i] * S(x)) << s2) + bias
 
 S(x) is about x^2 / 2^19: a squarer whose partial products are cut before they are summed. Written in Python integers
-apart from `reference.mufu`, with the same tables (`isa.mufu_tables`); a test compares the two. Beside the result stands the
-correctly rounded value of `exact`.
+apart from `reference.mufu`, with the same tables (`isa.mufu_tables`); a test compares the two. Beside the result stands
+the correctly rounded value of `exact`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ FRACTION = 1 << 23
 
 @dataclass(frozen=True)
 class Interpolation:
-    """One pass through the unit. segment of segments, x with x_bits; c0, c1, c2; square: S(x); parts: the four summands of A.
+    """One pass through the unit. segment of segments, x with x_bits; c0, c1, c2; square: S(x); parts: the four summands
+    of A.
 
     A: their sum; shift: places cut off it; value: what is left.
     """
@@ -58,7 +59,9 @@ class Interpolation:
 
 @dataclass(frozen=True)
 class Steps:
-    """How a result came about. reduced: what became of the argument, in words; special: why there was nothing to compute."""
+    """How a result came about. reduced: what became of the argument, in words; special: why there was nothing to
+    compute.
+    """
 
     code: int
     reduced: tuple[str, ...] = ()
@@ -69,7 +72,9 @@ class Steps:
 
 @dataclass(frozen=True, repr=False)
 class MufuExplanation(Report):
-    """One MUFU result. steps: in f32; narrowing: the truncation to f16 of the .F16 forms; best: the correctly rounded code."""
+    """One MUFU result. steps: in f32; narrowing: the truncation to f16 of the .F16 forms; best: the correctly rounded
+    code.
+    """
 
     instruction: Instruction
     arch: Arch
@@ -169,7 +174,9 @@ def interpolate(name: str, row: int, x: int) -> Interpolation:
 
 
 def squared(x: int) -> int:
-    """S of a 17-bit x: a row for every bit i of x from 2 on, x moved right by 18 - i places before the rows are added."""
+    """S of a 17-bit x: a row for every bit i of x from 2 on, x moved right by 18 - i places before the rows are
+    added.
+    """
     return sum(x >> (18 - bit) for bit in range(2, 17) if x >> bit & 1) >> 1
 
 
@@ -225,7 +232,8 @@ def _even(x: Number) -> tuple[int, int, tuple[str, ...]]:
     odd = x.exponent & 1
     f = _fraction_of(x) | odd << 23
     words = (
-        f"exponent {x.exponent}, {'odd' if odd else 'even'}: half of it is {x.exponent >> 1}, the parity chooses the half of the table",
+        f"exponent {x.exponent}, {'odd' if odd else 'even'}: half of it is {x.exponent >> 1}, "
+        "the parity chooses the half of the table",
         "the upper 7 bits of parity and fraction choose the segment, the lower 17 are x",
     )
     return f, x.exponent >> 1, words
@@ -292,7 +300,8 @@ def _lg2(x: Number, kind: str) -> Steps:
         return special
     m = _fraction_of(x)
     words = (
-        f"exponent {x.exponent}; log2 of 1.m with m = {m:#08x}: the upper 6 bits choose the segment, the lower 17 are x",
+        f"exponent {x.exponent}; log2 of 1.m with m = {m:#08x}: "
+        "the upper 6 bits choose the segment, the lower 17 are x",
     )
     if m == 0:
         done, log = None, 0
@@ -353,10 +362,10 @@ def _tanh(x: Number, kind: str) -> Steps:
     first, bits, unit = TANH_BINADES[biased - 119]
     m = _fraction_of(x)
     row = first + (m >> (23 - bits))
-    done = replace(interpolate("tanh", row, m >> (6 - bits) & 0x1FFFF), segments=UNITS["tanh"].rows)
+    done = interpolate("tanh", row, m >> (6 - bits) & 0x1FFFF)
     words = (
-        f"exponent {x.exponent}: its binade has {1 << bits} segments from {first} on; the upper {bits} bits of the fraction choose one, "
-        f"the next 17 are x, the lowest {6 - bits} are dropped",
+        f"exponent {x.exponent}: its binade has {1 << bits} segments from {first} on; the upper {bits} bits of the "
+        f"fraction choose one, the next 17 are x, the lowest {6 - bits} are dropped",
     )
     code, how = _normalised(done.value, unit - 42)
     return Steps(code | _sign(x), words, done, how)

@@ -202,8 +202,8 @@ class Read:
 def read_number(text: str, fmt: Format) -> Read:
     """A user's number as a code: hexadecimal of the format's full width (``3c00``) or with 0x, else decimal.
 
-    Digits alone are a decimal where the format is an integer's. UsageError for what is neither. A note where the decimal is no number of the format, or where a code of digits only
-    could be taken for a decimal.
+    Digits alone are a decimal where the format is an integer's. UsageError for what is neither. A note where the
+    decimal is no number of the format, or where a code of digits only could be taken for a decimal.
     """
     word = text.strip().lower()
     digits = max(1, fmt.bits // 4)
@@ -223,7 +223,8 @@ def read_number(text: str, fmt: Format) -> Read:
         value = Fraction(word)
     except (ValueError, ZeroDivisionError):
         raise UsageError(
-            f"{text}: neither a decimal (1.5, -2e-3, 1/3, inf) nor a code of {fmt.name} ({digits} hexadecimal digits, or 0x...)"
+            f"{text}: neither a decimal (1.5, -2e-3, 1/3, inf) nor a code of {fmt.name} "
+            f"({digits} hexadecimal digits, or 0x...)"
         ) from None
     code = round_fraction(value, fmt)
     code |= fmt.sign_bit if word.startswith("-") else 0

@@ -1,11 +1,11 @@
 """Where a dot to be explained can come from: numbers on the command line, an element of arrays in a file, a recording.
 
 Rules
- 1. FILE.npz holds a [M, K], b [K, N] and, if there is one, c [M, N] (any case of the names), typed or codes; ``--at i,j`` names an
-    element of the product, K being a multiple of the instruction's k.
+ 1. FILE.npz holds a [M, K], b [K, N] and, if there is one, c [M, N] (any case of the names), typed or codes; ``--at
+    i,j`` names an element of the product, K being a multiple of the instruction's k.
  2. SET:INSTRUCTION:INDEX is a result of a recording: SET a file (or its name without .npz), INSTRUCTION a row or its
-    instruction, INDEX the flat index of the result or the name of a vector. Its architecture is the recording's, and what
-    was recorded is compared. FILE.txt:NAME is a corner vector.
+    instruction, INDEX the flat index of the result or the name of a vector. Its architecture is the recording's, and
+    what was recorded is compared. FILE.txt:NAME is a corner vector.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Found:
-    """An instruction with its operands. arch: the recording's, None where the caller chooses; expected: what was recorded."""
+    """An instruction with its operands. arch: the recording's, None where the caller chooses; expected: what was
+    recorded.
+    """
 
     instruction: Instruction
     operands: tuple[list[int], ...]
@@ -52,8 +54,10 @@ def element(row: Instruction, path: Path, at: str) -> tuple[list[int], ...]:
         raise UsageError(f"--from {path}: cannot be read as an npz file: {fault}") from None
     missing = [name for name in "ab" if name not in arrays]
     if missing:
-        raise UsageError(f"--from {path}: no array {missing[0]!r}; it holds {', '.join(arrays) or 'nothing'}; a [M, K], b [K, N] and "
-                         "c [M, N] are read")  # fmt: skip
+        held = ", ".join(arrays) or "nothing"
+        raise UsageError(
+            f"--from {path}: no array {missing[0]!r}; it holds {held}; a [M, K], b [K, N] and c [M, N] are read"
+        )
     a, b = arrays["a"], arrays["b"]
     if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[0]:
         raise UsageError(f"--from {path}: a [M, K] and b [K, N] are needed, found {a.shape} and {b.shape}")
@@ -91,8 +95,9 @@ def reference(text: str) -> Found:
     position = _index(row, index, text)
     operands, expected = _read(recording, row, position)
     fmts = isa.lookup(row.instruction)
-    note = f"result {position} of {row.name}, {recording.manifest.card} ({recording.manifest.arch}, {recording.manifest.origin})"
-    return Found(fmts, operands, recording.manifest.arch, expected, note)
+    manifest = recording.manifest
+    note = f"result {position} of {row.name}, {manifest.card} ({manifest.arch}, {manifest.origin})"
+    return Found(fmts, operands, manifest.arch, expected, note)
 
 
 def _existing(name: str) -> Path:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 
@@ -23,12 +24,27 @@ from ..isa import Arch
 from ..tile import program as tile
 from ..tile.program import Program, Value
 from . import execute, memory
-from .memory import Grid, Memory
+from .memory import Grid, Memory, Slices
 
 #: Trips of one loop before it is taken for endless; the variable PHOBOS_MAX_TRIPS overrides it.
 MAX_TRIPS = 1 << 24
 
 Steps = Generator[None, None, None]
+
+
+class Observer(Protocol):
+    """Watches a run, and may put other arithmetic in the place of contractions (`explain` uses both)."""
+
+    def contract(
+        self, cta: Cta, op: tile.Contract, row: isa.Instruction, a: Codes, b: Codes, seed: Codes
+    ) -> Codes | None:
+        """The result of a contraction (a [M, K], b [K, N] in the row's formats), or None for the instruction's own."""
+
+    def done(self, cta: Cta, op: tile.Op, codes: Codes) -> None:
+        """An operation has made its result."""
+
+    def stored(self, cta: Cta, op: tile.Store, written: Slices) -> None:
+        """A store has written these slices of its tensor."""
 
 
 @dataclass
@@ -41,6 +57,7 @@ class Cta:
     memory: Memory
     dims: dict[str, int]
     max_trips: int
+    observer: Observer | None = None
     values: dict[Value, Codes] = field(default_factory=dict)
 
     def index(self, value: Value) -> int:
@@ -59,13 +76,15 @@ def run(
     arch: str | Arch = "sm_86",
     order: int | str | None = None,
     progress: Callable[[int, int], None] | None = None,
+    observer: Observer | None = None,
 ) -> None:
     """Runs every CTA. `tensors` are written in place: pass private copies and commit them after success.
 
     tensors: codes by parameter name; one memory under two names is one array object. scalars: codes by parameter name.
     order: None runs CTAs x fastest, a number shuffles them by that seed, ``"races"`` also reports an element that two
-    CTAs write. progress: called with (CTAs done, CTAs). Raises LoopLimitError for a loop of more than PHOBOS_MAX_TRIPS
-    trips, KernelError for a race that was looked for and for a grid barrier that not every CTA reaches.
+    CTAs write. progress: called with (CTAs done, CTAs). observer: sees every result. Raises LoopLimitError for a loop of
+    more than PHOBOS_MAX_TRIPS trips, KernelError for a race that was looked for and for a grid barrier that not every
+    CTA reaches.
     """
     state = Memory(tensors, {} if order == "races" else None)
     limit = int(os.environ.get("PHOBOS_MAX_TRIPS", MAX_TRIPS))
@@ -75,7 +94,7 @@ def run(
     numbers = np.random.default_rng(order).permutation(count) if isinstance(order, int) else np.arange(count)
     waiting: list[Steps] = []
     for done, number in enumerate(numbers.tolist(), 1):
-        cta = Cta(number, grid, record, state, dims, limit)
+        cta = Cta(number, grid, record, state, dims, limit, observer)
         for parameter in program.scalars:
             cta.values[parameter.value] = _scalar(scalars[parameter.name], parameter.value.element)
         steps = _block(cta, program.body)
@@ -135,12 +154,16 @@ def _block(cta: Cta, block: tile.Block) -> Steps:
         elif isinstance(op, tile.Store):
             written = cta.memory.store(op.tensor, cta.indices(op.starts), op.sizes, cta.values[op.value])
             cta.memory.claim(op.tensor, written, cta.number, cta.grid, op.span)
+            if cta.observer is not None:
+                cta.observer.stored(cta, op, written)
         else:
             (result,) = op.results
             codes = _OPERATIONS[type(op)](cta, op)
             assert codes.shape == result.shape, (op, codes.shape)
             assert codes.dtype == dtype_of(result.element), (op, codes.dtype)
             cta.values[result] = codes
+            if cta.observer is not None:
+                cta.observer.done(cta, op, codes)
 
 
 # --- control flow --------------------------------------------------------------------------------------------------
@@ -246,7 +269,9 @@ def _contract(cta: Cta, op: tile.Contract) -> Codes:
     instruction = isa.lookup(op.instruction)
     a = _widened(cta.values[op.a], op.a.element, instruction.operands[0])
     b = _widened(cta.values[op.b], op.b.element, instruction.operands[1])
-    return execute.chain(instruction, a, b.T if op.transposed else b, cta.values[op.seed], cta.arch)
+    b, seed = b.T if op.transposed else b, cta.values[op.seed]
+    other = cta.observer.contract(cta, op, instruction, a, b, seed) if cta.observer is not None else None
+    return execute.chain(instruction, a, b, seed, cta.arch) if other is None else other
 
 
 def _combine(name: str, fmt: Format) -> isa.Instruction:
