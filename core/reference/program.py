@@ -82,9 +82,9 @@ def run(
 
     tensors: codes by parameter name; one memory under two names is one array object. scalars: codes by parameter name.
     order: None runs CTAs x fastest, a number shuffles them by that seed, ``"races"`` also reports an element that two
-    CTAs write. progress: called with (CTAs done, CTAs). observer: sees every result. Raises LoopLimitError for a loop of
-    more than PHOBOS_MAX_TRIPS trips, KernelError for a race that was looked for and for a grid barrier that not every
-    CTA reaches.
+    CTAs write. progress: called with (CTAs done, CTAs). observer: sees every result. Raises LoopLimitError for a loop
+    of more than PHOBOS_MAX_TRIPS trips, KernelError for a race that was looked for and for a grid barrier that not
+    every CTA reaches.
     """
     state = Memory(tensors, {} if order == "races" else None)
     limit = int(os.environ.get("PHOBOS_MAX_TRIPS", MAX_TRIPS))
