@@ -167,7 +167,7 @@ def target_type(ctx: Context, call: syn.Call, a: Value, b: Value, target: Format
         fmt = operand.element
         if fmt.is_float and (fmt.bits > target.bits or (fmt.bits == target.bits and fmt != target)):
             ctx.fail(
-                f"the accumulator {show(target, ())} is narrower than the operand {show(fmt, operand.shape)}",
+                f"the accumulator {show(target, ())} does not hold every value of the operand {show(fmt, operand.shape)}",
                 call,
                 f"accumulate in {show(natural, ())} and store that: the store rounds once",
             )
