@@ -2,7 +2,7 @@
 
 The layout is that of the register mapping on a CPU device: a unit of work is one subgroup, lane l holds `rows` rows
 of a (l, l + lanes, ...) and row k0 + l of eight columns of b, whose elements travel by shuffle; 8 k's per trip of one
-bottom-tested loop, 256 invocations per workgroup, no barrier. `f32` is the same shader with an unfused multiply and
+bottom-tested loop, 256 invocations per workgroup, no barrier. The inexact row is the same shader with an unfused multiply and
 add: what exactness is measured against. Results are checked against the reference on eight rows.
 
 Prints one JSON object; rates are of wall time (best of `RUNS`) and of the process's CPU time, which a busy machine
@@ -31,6 +31,7 @@ from phobos_sim.spirv.builder import DONT_UNROLL, Builder, Value
 RUNS = 7
 COLUMNS = STEP = 8
 INVOCATIONS = 256
+Part = tuple[Value, ...]
 
 
 class InexactCore:
@@ -40,17 +41,19 @@ class InexactCore:
     width = 8
     outputs = 32
 
-    def operands_of_word(self, e: Builder, word: Value, side: int | None = None) -> list[tuple[Value, ...]]:
+    def operands_of_word(self, e: Builder, word: Value, side: int | None = None) -> list[Part]:
         pair = tensor_float.unpack_half(e, word)
         return [(e.extract(pair, 0),), (e.extract(pair, 1),)]
 
-    def seed(self, e: Builder, code: Value) -> tuple[Value, ...]:
+    def seed(self, e: Builder, code: Value) -> Part:
         return (code.f,)
 
-    def step(self, e: Builder, acc: tuple[Value, ...], a: Sequence[tuple[Value, ...]], b: Sequence[tuple[Value,
-        ...]]):  # type: ignore[no-untyped-def] for (x,), (y,) in zip(a, b): acc = (acc[0] + x * y,) return acc
+    def step(self, e: Builder, acc: Part, a: Sequence[Part], b: Sequence[Part]) -> Part:
+        for (x,), (y,) in zip(a, b):
+            acc = (acc[0] + x * y,)
+        return acc
 
-    def result(self, e: Builder, acc: tuple[Value, ...]) -> Value:
+    def result(self, e: Builder, acc: Part) -> Value:
         return acc[0].bits
 
 
@@ -80,7 +83,7 @@ def shader(core: chains.Core, bits: int, lanes: int, rows: int) -> bytes:
     ]
     counter = e.variable("u32", 0)
 
-    def decode(vector: Value, side: int) -> list[tuple[Value, ...]]:
+    def decode(vector: Value, side: int) -> list[Part]:
         return [operand for word in words(e, vector) for operand in core.operands_of_word(e, word, side)]
 
     def trip() -> Value:
