@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import functools
+import json
+import os
 import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+import tensor_checks as checks
 import tensor_inputs as inputs
-from helpers import assert_codes, llvmpipe, shared, tool
+from helpers import assert_codes, llvmpipe, shared, swiftshader, tool
 from phobos_sim import isa
-from phobos_sim.formats import Codes
 from phobos_sim.gpu import device as devices
 from phobos_sim.gpu import execute_matrix
 from phobos_sim.gpu.sm86 import chains, tensor
 from phobos_sim.gpu.target import Target
 from phobos_sim.isa import ARCHS, SM86, Arch, Instruction
 from phobos_sim.reference import execute as reference
+from tensor_checks import HMMA, by_reference
 
-HMMA = tuple(i for i in isa.INSTRUCTIONS if i.family == "tensor")
 IMMA = tuple(i for i in isa.INSTRUCTIONS if i.family == "integer_tensor")
 FORMS = ("float", "integer", "loops")
 #: One architecture for each set of numbers that a core sees: F = 23, 24, 25 and every width.
@@ -31,14 +34,6 @@ pairs = pytest.mark.parametrize(("row", "arch"), PAIRS, ids=[f"{row.key}-{arch.n
 @functools.cache
 def device() -> devices.Device:
     return devices.open_device(llvmpipe())
-
-
-def by_reference(row: Instruction, a: Codes, b: Codes, c: Codes, arch: Arch) -> Codes:
-    """The reference, chained where k is a multiple of the row's."""
-    assert row.shape is not None
-    for k in range(0, a.shape[2], row.shape.k):
-        c = reference.mma(row, a[:, :, k : k + row.shape.k], b[:, k : k + row.shape.k], c, arch)
-    return c
 
 
 # ---- recordings --------------------------------------------------------------------------------------------------
@@ -138,6 +133,20 @@ def test_imma(row: Instruction) -> None:
     c = rng.integers(0, 1 << 32, (40, 4, 4)).astype(np.uint32)
     c[::2] = rng.choice(np.array([0x7FFFFFFF, 0x7FFFF000, 0x80000000, 0x80000FFF], np.uint32), (20, 4, 4))
     assert_codes(execute_matrix.run(device(), row, a, b, c, SM86), by_reference(row, a, b, c, SM86), row.key)
+
+
+def test_swiftshader() -> None:
+    """Another compiler, which flushes subnormals and has no 64-bit type: the same bits."""
+    driver = swiftshader()
+    done = subprocess.run(
+        [sys.executable, checks.__file__, "vulkan"], capture_output=True, text=True, timeout=300, check=False,
+        env={**os.environ, "VK_DRIVER_FILES": driver, "VK_ICD_FILENAMES": driver},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert "SwiftShader" in report["device"]
+    assert len(report["differ"]) > 30 and "HFMA2.BF16_V2 sm_86 integer" in report["differ"]
+    assert {name: number for name, number in report["differ"].items() if number} == {}
 
 
 # ---- what is plain -----------------------------------------------------------------------------------------------
