@@ -2,8 +2,8 @@
 
 The layout is that of the register mapping on a CPU device: a unit of work is one subgroup, lane l holds `rows` rows
 of a (l, l + lanes, ...) and row k0 + l of eight columns of b, whose elements travel by shuffle; 8 k's per trip of one
-bottom-tested loop, 256 invocations per workgroup, no barrier. The inexact row is the same shader with an unfused multiply
-and add: what exactness is measured against. Results are checked against the reference on eight rows.
+bottom-tested loop, 256 invocations per workgroup, no barrier. The inexact row is the same shader with an unfused
+multiply and add: what exactness is measured against. Results are checked against the reference on eight rows.
 
 Prints one JSON object; rates are of wall time (best of `RUNS`) and of the process's CPU time, which a busy machine
 disturbs less. Arguments: a size (512), then parts of row names to choose some.
