@@ -259,7 +259,7 @@ class Emitter:
 
     def for_(self, op: tp.For) -> None:
         b = self.b
-        carried = [self.carry(init) for init in op.inits]
+        carried = [self.carry(init, op, i) for i, init in enumerate(op.inits)]
         induction, *arguments = op.body.arguments
         lo, hi, step = (self.env[v] for v in (op.lo, op.hi, op.step))
 
@@ -358,15 +358,16 @@ class Emitter:
 
     # ---- carried values --------------------------------------------------------------------------------------
 
-    def carry(self, init: tp.Value) -> Carried:
-        slot = self.carry_type(init)
+    def carry(self, init: tp.Value, loop: tp.For | None = None, position: int = 0) -> Carried:
+        slot = self.carry_type(init, loop, position)
         slot.set(init)
         return slot
 
-    def carry_type(self, value: tp.Value) -> Carried:
-        return ScalarSlot(self, value) if value.shape == () else self.tile_slot(value)
+    def carry_type(self, value: tp.Value, loop: tp.For | None = None, position: int = 0) -> Carried:
+        return ScalarSlot(self, value) if value.shape == () else self.tile_slot(value, loop, position)
 
-    def tile_slot(self, value: tp.Value) -> Carried:
+    def tile_slot(self, value: tp.Value, loop: tp.For | None, position: int) -> Carried:
+        """A place for a carried tile; `loop` and the position among its carried values where it is one's."""
         raise NotImplementedError
 
     def update(self, slots: list[Carried], values: list[tp.Value]) -> None:

@@ -8,6 +8,7 @@ invocations.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from ..errors import UsageError
@@ -18,6 +19,7 @@ from .registers import GROUP_INVOCATIONS, RegistersEmitter
 from .shared import SharedEmitter
 from .target import Target
 
+GPU_ACCUMULATORS = 64  # above it NVIDIA's compiler took 28 s for an attention kernel (docs/performance.md)
 CPU_GROUPS = 32  # at least so many workgroups where there is work for them, to keep every core busy
 
 
@@ -37,11 +39,29 @@ class Choice:
         return (self.form, self.units_per_group, self.local_size, self.scope)
 
 
-def choose(program: Program, target: Target, aliases: dict[str, str], ctas: int, form: str | None) -> Choice:
-    """The mapping for one launch of `ctas` CTAs; UsageError where the form asked for cannot hold the program."""
+def choose(
+    program: Program,
+    target: Target,
+    aliases: dict[str, str],
+    ctas: int,
+    form: str | None,
+    preferred: Callable[[], str] = lambda: "registers",
+) -> Choice:
+    """The mapping for one launch of `ctas` CTAs; UsageError where the form asked for cannot hold the program.
+
+    preferred: asked for the faster mapping where both can hold the program and no form was asked for.
+    """
     notes: list[str] = []
     if form in (None, "registers"):
         try:
+            if (
+                form is None
+                and (not target.is_cpu or target.subgroup_size == 1)
+                and _is_large(program, target, aliases)
+            ):
+                raise regions.NoMapping("its tiles unroll to more code than a GPU's compiler takes well")
+            if form is None and preferred() != "registers":
+                raise regions.NoMapping(f"that was measured to be faster on {target.name}")
             return _registers(program, target, aliases, ctas)
         except regions.NoMapping as error:
             if form == "registers":
@@ -55,6 +75,12 @@ def choose(program: Program, target: Target, aliases: dict[str, str], ctas: int,
     while size * 2 <= min(program.threads, target.max_invocations, GROUP_INVOCATIONS):
         size *= 2
     return Choice(form or "shared", None, 1, size, "workgroup", tuple(notes))
+
+
+def _is_large(program: Program, target: Target, aliases: dict[str, str]) -> bool:
+    """Whether the register mapping unrolls more accumulators per lane than a GPU's compiler and registers take."""
+    plan = regions.plan(program, target.subgroup_size, aliases)
+    return sum(plan.registers(c.result) for c in program.contractions()) > GPU_ACCUMULATORS
 
 
 def _registers(program: Program, target: Target, aliases: dict[str, str], ctas: int) -> Choice:

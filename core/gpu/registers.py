@@ -18,8 +18,8 @@ from .emitter import STAGE, STAGE_FIRST, STAGE_LAST, Carried, Emitter, Job, Shad
 from .registers_tiles import ArrayTile, Column, Held, Lazy, LoadTile, Rows, Tile
 from .uses import Uses
 
-# Registers per row up to which a tile is unrolled into SSA values. Beside a contraction's arithmetic the unrolled code is
-# small, and arrays would cost it more (docs/performance.md).
+# Registers per row up to which a tile is unrolled into SSA values. Beside a contraction's arithmetic the unrolled code
+# is small, and arrays would cost it more (docs/performance.md).
 HELD, HELD_BY_CONTRACTIONS = 32, 64
 CHUNK = 8
 GROUP_INVOCATIONS = 256
@@ -174,7 +174,7 @@ class RegistersEmitter(Emitter):
 
     def map(self, result: tp.Value, key: str, args: tuple[tp.Value, ...]) -> None:
         source = self.tiles.get(args[0])
-        if len(args) == 1 and isinstance(source, LoadTile) and registers_contract.feeds_only_contractions(self, result):
+        if len(args) == 1 and isinstance(source, LoadTile) and self.uses.feeds_only_contractions(result):
             self.tiles[result] = source.mapped(key)
             return
         rows = self.of(result)
@@ -227,7 +227,7 @@ class RegistersEmitter(Emitter):
             self.define(op.result, lambda at, n: [tile.block(i, at, n) for i in range(rows.blocks)])
             if isinstance(self.tiles[op.result], Lazy):
                 self.tiles[op.result] = self.store_array(op.result, self.tiles[op.result])
-        elif rows.registers > self.held_limit or registers_contract.feeds_only_contractions(self, op.result):
+        elif rows.registers > self.held_limit or self.uses.feeds_only_contractions(op.result):
             self.tiles[op.result] = tile  # read again by every reader: cheaper than a round trip through an array
         else:
             self.define(op.result, lambda at, n: [tile.block(i, at, n) for i in range(rows.blocks)])
@@ -291,7 +291,7 @@ class RegistersEmitter(Emitter):
 
     # ---- carried tiles, the whole shader ---------------------------------------------------------------------
 
-    def tile_slot(self, value: tp.Value) -> Carried:
+    def tile_slot(self, value: tp.Value, loop: tp.For | None, position: int) -> Carried:
         return RegisterSlot(self, value)
 
     def resume(self, slots: list[Carried]) -> None:
@@ -349,7 +349,8 @@ class RegistersEmitter(Emitter):
             scratch_words=self.saved_words * self.local_size,
             trips=self.counter.root,
             description=f"{self.units_per_group} units of {layout.lanes} lanes per workgroup, "
-            f"{layout.g} lanes per row, {self.plan.units} units per CTA{f' (slabs of {cuts})' if cuts else ''}, tiles in registers",
+            f"{layout.g} lanes per row, {self.plan.units} units per CTA"
+            f"{f' (slabs of {cuts})' if cuts else ''}, tiles in registers",
         )
 
 

@@ -23,20 +23,6 @@ OUTPUTS = 16  # accumulators per lane and pass over k: more only grows the loop 
 Operand = tuple[Value, ...]
 
 
-def feeds_only_contractions(e: RegistersEmitter, value: tp.Value) -> bool:
-    """Whether a value is read as a or b of contractions alone, conversions on the way included."""
-    if value in e.uses.yielded:
-        return False
-    readers = e.uses.readers.get(value, [])
-    for reader in readers:
-        if isinstance(reader, tp.Contract):
-            if value is reader.seed:
-                return False
-        elif not (isinstance(reader, tp.Map) and len(reader.args) == 1 and feeds_only_contractions(e, reader.result)):
-            return False
-    return bool(readers)
-
-
 def emit(e: RegistersEmitter, op: tp.Contract) -> None:
     """out[i, j] = chain over ascending k of a[i, k] * b[k, j], from seed[i, j]."""
     chain = _Chain(e, op)
@@ -79,7 +65,11 @@ class _Chain:
         self.rows = e.of(op.result)
         self.depth = e.of(op.a).columns
         self.core = chains.core(
-            isa.lookup(op.instruction), e.job.arch, e.target, a_exact16=_is_f16(e, op.a), b_exact16=_is_f16(e, op.b)
+            isa.lookup(op.instruction),
+            e.job.arch,
+            e.target,
+            a_exact16=e.uses.is_f16(op.a),
+            b_exact16=e.uses.is_f16(op.b),
         )
         self.columns = self._columns()
         self.chunk = self._chunk()
@@ -176,9 +166,3 @@ def _operands(
 
 def _walks(tile: Tile) -> bool:
     return isinstance(tile, LoadTile | ArrayTile)
-
-
-def _is_f16(e: RegistersEmitter, value: tp.Value) -> bool:
-    """Whether every element is an f16 value: an f32 that was widened from f16."""
-    maker = e.uses.definer.get(value)
-    return isinstance(maker, tp.Map) and maker.instruction == "cvt.f32.f16"

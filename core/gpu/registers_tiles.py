@@ -103,7 +103,7 @@ class ArrayTile:
 
 
 class LoadTile:
-    """A slice of a tensor, read or written where it is needed, by the widest access; `maps` are applied to its codes."""
+    """A slice of a tensor, read or written where it is needed, by the widest access; `maps` apply to its codes."""
 
     def __init__(self, emitter: RegistersEmitter, op: tp.Load | tp.Store, maps: tuple[str, ...] = ()) -> None:
         self.e, self.op, self.maps = emitter, op, maps

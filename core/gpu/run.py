@@ -25,7 +25,7 @@ from ..tile import facts as facts_of
 from ..tile import phases
 from ..tile import program as tp
 from ..tile.facts import Facts
-from . import mapping, probe
+from . import mapping, measure, probe
 from .access import stored_bits
 from .emitter import STAGE_FIRST, STAGE_LAST, Job, Shader
 from .sm86 import mufu
@@ -67,10 +67,15 @@ def run(
     buffers: dict[str, Buffer] = {}
     notes: list[str] = []
     seconds, used = 0.0, ""
+    program = bound.program
+
+    def preferred() -> str:
+        return measure.preferred(device, measure.kind_of(program))
+
     for part in _parts(bound):
         extents = {name: codes.shape for name, codes in part.tensors.items()}
         facts = facts_of.analyse(part.program, extents, part.dims, part.grid, _integers(part))
-        choice = mapping.choose(part.program, target, part.aliases, math.prod(part.grid), form)
+        choice = mapping.choose(part.program, target, part.aliases, math.prod(part.grid), form, preferred)
         for note in choice.notes:
             log.debug(note)
         shader, plan = _prepare(part.program, facts, target, arch, choice, part)
@@ -173,7 +178,8 @@ def _prepare(
         return shader, Plan(((0, 0),))  # counted in the shader, which reports through the status word
     raise LoopLimitError(
         f"{where}: kernel {program.name} needs {total or 'an unknown number of'} loop trips per invocation; "
-        f"{target.name} stops silently after {budget}, and no outer loop can be split. Use device='reference', or smaller tiles."
+        f"{target.name} stops silently after {budget}, and no outer loop can be split. "
+        "Use device='reference', or smaller tiles."
     )
 
 
@@ -247,8 +253,8 @@ class _Binding:
         if data.nbytes > self.target.max_buffer_bytes:
             raise UnavailableError(
                 f"argument {name} of kernel {self.bound.program.name} takes {data.nbytes} bytes; "
-                f"{self.target.name} binds at most {self.target.max_buffer_bytes} (maxStorageBufferRange). Launch it in parts, or use "
-                "device='reference'."
+                f"{self.target.name} binds at most {self.target.max_buffer_bytes} (maxStorageBufferRange). "
+                "Launch it in parts, or use device='reference'."
             )
         buffer = self.device.buffer(max(64, -(-data.nbytes // 64) * 64))
         if data.nbytes:

@@ -51,6 +51,8 @@ class SharedEmitter(Emitter):
         self.tiles: dict[tp.Value, Expression] = {}
         self.slots: dict[tp.Value, Slot] = {}
         self.free: list[Slot] = []
+        self.fragments: dict[tp.Value, shared_contract.Fragment] = {}
+        self.streamed: set[tp.Value] = set()  # slices that contractions read from their tensors
         self.kept: list[Slot] = []  # carried tiles: never freed by a reader
         self.shared_left = job.target.shared_bytes
         self.scratch_end = 0
@@ -174,12 +176,20 @@ class SharedEmitter(Emitter):
     def tile_op(self, op: tp.Op) -> None:
         b = self.b
         match op:
+            case tp.Map(result=result, instruction=key, args=(source,)) if source in self.streamed:
+                self.tiles[result] = Expression(
+                    result.type, lambda at: self.instruction(key, self.tiles[source].at(at))
+                )
+                self.streamed |= {result} if self.uses.feeds_only_contractions(result) else set()
             case tp.Map(result=result, instruction=key, args=args):
                 self.define(result, lambda at: self.instruction(key, *(self.at(a, at) for a in args)))
             case tp.Broadcast(result=result, value=value):
                 self.define(result, lambda at: self.at(value, at))
             case tp.Iota(result=result, axis=axis):
                 self.define(result, lambda at: at[axis])
+            case tp.Load(result=result) if self.uses.feeds_only_contractions(result) and self.staged(op):
+                self.tiles[result] = Expression(result.type, lambda at: self.load_at(op, at))
+                self.streamed.add(result)
             case tp.Load(result=result):
                 written = {self.alias(t) for t in self.program.written()}
                 self.define(result, lambda at: self.load_at(op, at), lazy=self.alias(op.tensor) not in written)
@@ -226,6 +236,26 @@ class SharedEmitter(Emitter):
             base = self.env[start]
             out.append(base if size is None else base + self.as_index(next(local)))
         return out
+
+    def staged(self, op: tp.Load) -> bool:
+        """Whether contractions may read a slice from its tensor: nothing writes it, no loop form asks for tiles."""
+        return self.job.form != "loops" and self.alias(op.tensor) not in {self.alias(t) for t in self.program.written()}
+
+    def direct_load(self, value: tp.Value, run: int) -> Callable[[Value, Value], list[Value]] | None:
+        """(row, first column) -> packed words of `run` elements of an unmasked slice; None where that cannot be."""
+        op = self.uses.definer.get(value)
+        if not isinstance(op, tp.Load) or value in self.slots or op.sizes[-1] is None or len(value.shape) != 2:
+            return None
+        tensor, aligned = self.tensor(op.tensor), math.gcd(self.facts.aligned[op], value.shape[1])
+        words = tensor.widest_words(run, aligned, self.target) if tensor.bits < 32 else 0
+        if not words or value.shape[1] % run or not all(self.facts.inside[op]):
+            return None
+
+        def load(row: Value, column: Value) -> list[Value]:
+            index, _ = self.locate(op, tensor, self.slice_coordinates(op.starts, op.sizes, (row, column)))
+            return tensor.load_words(index, run * tensor.bits // 32, words)
+
+        return load
 
     def load_at(self, op: tp.Load, at: Coordinates) -> Value:
         return self.read(op, self.slice_coordinates(op.starts, op.sizes, at))
@@ -352,7 +382,12 @@ class SharedEmitter(Emitter):
 
     # ---- carried tiles ---------------------------------------------------------------------------------------
 
-    def tile_slot(self, value: tp.Value) -> Carried:
+    def tile_slot(self, value: tp.Value, loop: tp.For | None, position: int) -> Carried:
+        contract = None if loop is None else self.uses.accumulates(loop, position)
+        if contract is not None and loop is not self.job.split:
+            fragment = shared_contract.Fragment.of(self, contract)
+            if fragment is not None:
+                return fragment
         return TileSlot(self, value.type)
 
     def resume(self, slots: list[Carried]) -> None:

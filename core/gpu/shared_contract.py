@@ -6,77 +6,222 @@ arithmetic's shape and nothing else.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from .. import isa
-from ..spirv.builder import Value
+from ..spirv.builder import Value, Variable
 from ..tile import program as tp
+from .emitter import Carried
+from .shared_stage import Stage
 from .sm86 import chains, tensor
+from .sm86.chains import Operand
 
 if TYPE_CHECKING:
     from .shared import SharedEmitter, Slot
 
 BLOCKS = ((4, 4), (4, 2), (2, 2), (2, 1), (1, 1))
+FRAGMENTS = ((1, 1), (2, 1), (2, 2), (4, 2), (4, 4), (8, 4), (8, 8))
 
 
 def emit(e: SharedEmitter, op: tp.Contract) -> None:
     """out[i, j] = chain over k of a[i, k] * b[k, j], from seed[i, j]."""
-    for operand in (op.a, op.b):
-        e.materialise(operand)
-    seed_slot = e.inherits(op.result) if op.seed in e.slots else None
-    if seed_slot is not None and e.slots.get(op.seed) is not seed_slot:
-        seed_slot = None
-    slot = seed_slot or e.allocate(op.result.element, op.result.type.size)
     row = isa.lookup(op.instruction)
+    fragment = e.fragments.get(op.seed)
+    if fragment is not None:
+        fragment.advance(op)
+        return
     if e.job.form == "loops" and row.family == "tensor":
-        _loops(e, op, row, slot)
-    else:
-        _blocks(e, op, row, slot)
-    e.bind_slot(op.result, slot)
+        for operand in (op.a, op.b):
+            e.materialise(operand)
+        _loops(e, op, row, _target(e, op))
+        return
+    _Blocks(e, op, _block(op, BLOCKS, e.local_size, fill=True)).emit(_target(e, op))
 
 
-def _operand_b(e: SharedEmitter, op: tp.Contract, k: Value, column: Value) -> Value:
-    return e.tiles[op.b].at((column, k) if op.transposed else (k, column))
+def _target(e: SharedEmitter, op: tp.Contract) -> Slot:
+    """Memory of the result: the carried tile that it replaces, where its seed is that tile, or its own."""
+    slot = e.inherits(op.result) if op.seed in e.slots else None
+    if slot is None or e.slots.get(op.seed) is not slot:
+        slot = e.allocate(op.result.element, op.result.type.size)
+    return slot
 
 
-def _blocks(e: SharedEmitter, op: tp.Contract, row: isa.Instruction, slot: Slot) -> None:
-    b = e.b
+def _block(op: tp.Contract, choices: tuple[tuple[int, int], ...], size: int, fill: bool) -> tuple[int, int] | None:
+    """Outputs per invocation: the first choice that fills the workgroup, or that the workgroup covers in one pass."""
     m, n = op.result.shape
-    depth = op.a.shape[1]
-    core = chains.core(row, e.job.arch, e.target)
-    bm, bn = next(
-        (x, y) for x, y in BLOCKS if m % x == 0 and n % y == 0 and (m * n // (x * y) >= e.local_size or x * y == 1)
-    )
-    fmt = op.result.element
+    for x, y in choices:
+        if m % x == 0 and n % y == 0:
+            blocks = m * n // (x * y)
+            if (blocks >= size or x * y == 1) if fill else blocks <= size:
+                return x, y
+    return None
 
-    def block(i: Value) -> None:
-        r0, c0 = i // (n // bn) * bm, i % (n // bn) * bn
-        state = []
-        for r in range(bm):
-            for c in range(bn):
-                parts = core.seed(b, e.at(op.seed, (r0 + r, c0 + c)))
-                state.append([b.variable(p.kind, p) for p in parts])
+
+class _Blocks:
+    """The arithmetic of one contraction: blocks of outputs over operands that are staged, decoded, or read as codes."""
+
+    def __init__(self, e: SharedEmitter, op: tp.Contract, block: tuple[int, int] | None) -> None:
+        assert block is not None
+        self.e, self.op, self.block = e, op, block
+        self.m, self.n = op.result.shape
+        self.depth = op.a.shape[1]
+        self.core = chains.core(
+            isa.lookup(op.instruction),
+            e.job.arch,
+            e.target,
+            a_exact16=e.uses.is_f16(op.a),
+            b_exact16=e.uses.is_f16(op.b),
+        )
+        self.stages: tuple[Stage, Stage] | None = None
+        self.count = self.m * self.n // (block[0] * block[1])
+
+    def place(self, i: Value) -> tuple[Value, Value]:
+        """First row and column of block `i`."""
+        across = self.n // self.block[1]
+        return i // across * self.block[0], i % across * self.block[1]
+
+    def seeds(self, i: Value) -> list[Operand]:
+        r0, c0 = self.place(i)
+        at = [(r0 + r, c0 + c) for r in range(self.block[0]) for c in range(self.block[1])]
+        return [self.core.seed(self.e.b, self.e.at(self.op.seed, coordinates)) for coordinates in at]
+
+    def prepare(self) -> None:
+        """Stages both operands decoded where workgroup memory has room, else as codes."""
+        e, op = self.e, self.op
+        parts = [part.kind for part in self.core.operand(e.b, e.zero, 0)]
+        stages = (Stage(e, self.core, op.a, 0, True), Stage(e, self.core, op.b, 1, op.transposed))
+        free = [v for v in (op.a, op.b) if e.uses.feeds_only_contractions(v)]
+        needed = len(parts) * sum(stage.size_bytes for stage in stages)
+        if len(free) == 2 and op.a is not op.b and needed <= e.shared_left and all(s.reserve(parts) for s in stages):
+            self.stages = stages
+            return
+        for operand in (op.a, op.b):
+            e.materialise(operand)
+
+    def fill(self) -> None:
+        if self.stages is not None:
+            for stage in self.stages:
+                stage.fill()
+
+    def walk(self, i: Value, states: list[list[Variable]]) -> None:
+        """Advances the accumulators of block `i` over all of k."""
+        e, b, core = self.e, self.e.b, self.core
+        (bm, bn), (r0, c0) = self.block, self.place(i)
 
         def group(g: Value) -> None:
-            k0 = g * core.width
-            a = [[core.operand(b, e.tiles[op.a].at((r0 + r, k0 + k)), 0) for k in range(core.width)] for r in range(bm)]
-            w = [[core.operand(b, _operand_b(e, op, k0 + k, c0 + c), 1) for k in range(core.width)] for c in range(bn)]
+            a, w = self._operands(g * core.width, r0, c0)
             for r in range(bm):
                 for c in range(bn):
-                    variables = state[r * bn + c]
+                    variables = states[r * bn + c]
                     acc = core.step(b, tuple(v.load() for v in variables), a[r], w[c])
                     for variable, value in zip(variables, acc, strict=True):
                         variable.store(value)
 
-        if depth:
-            assert depth % core.width == 0, (op.instruction, depth, core.width)
-            e.serial(depth // core.width, group)
-        for r in range(bm):
-            for c in range(bn):
-                code = core.result(b, tuple(v.load() for v in state[r * bn + c]))
-                e.write_slot(slot, fmt, (r0 + r) * n + c0 + c, code)
+        if self.depth:
+            assert self.depth % core.width == 0, (self.op.instruction, self.depth, core.width)
+            e.serial(self.depth // core.width, group)
 
-    e.parallel(m * n // (bm * bn), block)
+    def _operands(self, k0: Value, r0: Value, c0: Value) -> tuple[list[list[Operand]], list[list[Operand]]]:
+        """Decoded operands of one step: [row][k] of a and [column][k] of b."""
+        e, b, core, op = self.e, self.e.b, self.core, self.op
+        ks = range(core.width)
+        if self.stages is not None:
+            sides = zip(self.stages, (r0, c0), self.block, strict=True)
+            by_k = [[stage.read(k0 + k, first, count) for k in ks] for stage, first, count in sides]
+            a, w = ([[at_k[line] for at_k in side] for line in range(len(side[0]))] for side in by_k)
+            return a, w
+        a = [[core.operand(b, e.tiles[op.a].at((r0 + r, k0 + k)), 0) for k in ks] for r in range(self.block[0])]
+        w = [[core.operand(b, _operand_b(e, op, k0 + k, c0 + c), 1) for k in ks] for c in range(self.block[1])]
+        return a, w
+
+    def results(self, i: Value, states: list[list[Variable]], slot: Slot) -> None:
+        """Writes the accumulators of block `i` to memory."""
+        e, (r0, c0), bn = self.e, self.place(i), self.block[1]
+        for j, variables in enumerate(states):
+            code = self.core.result(e.b, tuple(v.load() for v in variables))
+            e.write_slot(slot, self.op.result.element, (r0 + j // bn) * self.n + c0 + j % bn, code)
+
+    def variables(self, values: list[Operand]) -> list[list[Variable]]:
+        return [[self.e.b.variable(part.kind, part) for part in state] for state in values]
+
+    def emit(self, slot: Slot) -> None:
+        """The whole contraction, from seeds in memory to results in memory."""
+        self.prepare()
+        self.fill()
+
+        def block(i: Value) -> None:
+            states = self.variables(self.seeds(i))
+            self.walk(i, states)
+            self.results(i, states, slot)
+
+        self.e.parallel(self.count, block)
+        self.e.bind_slot(self.op.result, slot)
+
+
+class Fragment(Carried):
+    """An accumulator that stays in its invocations' registers through a loop (phobos-language.md C.4)."""
+
+    def __init__(self, e: SharedEmitter, op: tp.Contract, block: tuple[int, int]) -> None:
+        self.e, self.op = e, op
+        self.blocks = _Blocks(e, op, block)
+        outputs = block[0] * block[1]
+        kinds = [part.kind for part in self.blocks.core.seed(e.b, e.zero)]
+        self.states = [[e.b.variable(kind) for kind in kinds] for _ in range(outputs)]
+
+    @classmethod
+    def of(cls, e: SharedEmitter, op: tp.Contract) -> Fragment | None:
+        """The fragment of a loop's contraction, None where one pass of the workgroup does not cover its result."""
+        row = isa.lookup(op.instruction)
+        if e.job.form == "loops" and row.family == "tensor":
+            return None
+        block = _block(op, FRAGMENTS, e.local_size, fill=False)
+        return None if block is None or e.scope == "subgroup" else cls(e, op, block)
+
+    def mine(self, body: Callable[[], None]) -> None:
+        """Runs `body` in the invocations that own a block."""
+        if self.blocks.count == self.e.local_size:
+            body()
+        else:
+            with self.e.b.if_(self.e.lid < self.blocks.count):
+                body()
+
+    def prepare(self, value: tp.Value) -> Callable[[], None]:
+        if self.e.fragments.get(value) is self:
+            return lambda: None
+        e, blocks = self.e, self.blocks
+
+        def seed() -> None:
+            r0, c0 = blocks.place(e.lid)
+            bn = blocks.block[1]
+            for j, variables in enumerate(self.states):
+                code = e.at(value, (r0 + j // bn, c0 + j % bn))
+                for variable, part in zip(variables, blocks.core.seed(e.b, code), strict=True):
+                    variable.store(part)
+
+        return lambda: self.mine(seed)
+
+    def enter(self, argument: tp.Value) -> None:
+        e = self.e
+        if argument is self.op.seed:
+            e.fragments[argument] = self
+            return
+        slot = e.allocate(argument.element, argument.type.size)
+        self.mine(lambda: self.blocks.results(e.lid, self.states, slot))
+        e.barrier()
+        e.bind_slot(argument, slot)
+
+    def advance(self, op: tp.Contract) -> None:
+        """One contraction of the loop's body."""
+        self.blocks.prepare()
+        self.blocks.fill()
+        self.mine(lambda: self.blocks.walk(self.e.lid, self.states))
+        self.e.barrier()  # the next trip stages over what was read
+        self.e.fragments[op.result] = self
+
+
+def _operand_b(e: SharedEmitter, op: tp.Contract, k: Value, column: Value) -> Value:
+    return e.tiles[op.b].at((column, k) if op.transposed else (k, column))
 
 
 def _loops(e: SharedEmitter, op: tp.Contract, row: isa.Instruction, slot: Slot) -> None:
@@ -111,3 +256,4 @@ def _loops(e: SharedEmitter, op: tp.Contract, row: isa.Instruction, slot: Slot) 
     else:
         tensor.emit_loops(e.b, row, e.job.arch, outputs, groups, load_a, load_b, load_c, store)
     e.barrier()
+    e.bind_slot(op.result, slot)

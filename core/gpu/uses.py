@@ -65,6 +65,38 @@ class Uses:
             reader = self._only_reader(reader.results[0])
         return argument if reader is not None and argument not in self.yielded else None
 
+    def accumulates(self, loop: tp.For, position: int) -> tp.Contract | None:
+        """The contraction that alone reads a carried tile, as its seed, and whose result alone replaces it."""
+        argument, following = loop.body.arguments[position + 1], loop.body.yields[position]
+        maker = self.definer.get(following)
+        if not isinstance(maker, tp.Contract) or self.home[maker] is not loop.body:
+            return None
+        if maker.seed is not argument or argument in (maker.a, maker.b) or argument in self.yielded:
+            return None
+        if self.readers.get(argument) != [maker] or self.readers.get(following):
+            return None
+        return maker if loop.body.yields.count(following) == 1 else None
+
+    def feeds_only_contractions(self, value: tp.Value) -> bool:
+        """Whether a tile is read as a or b of contractions alone, conversions on the way included."""
+        if value in self.yielded:
+            return False
+        readers = self.readers.get(value, [])
+        for reader in readers:
+            if isinstance(reader, tp.Contract):
+                if value is reader.seed:
+                    return False
+            elif not (
+                isinstance(reader, tp.Map) and len(reader.args) == 1 and self.feeds_only_contractions(reader.result)
+            ):
+                return False
+        return bool(readers)
+
+    def is_f16(self, value: tp.Value) -> bool:
+        """Whether every element is an f16 value: an f32 that was widened from f16."""
+        maker = self.definer.get(value)
+        return isinstance(maker, tp.Map) and maker.instruction == "cvt.f32.f16"
+
     def _only_reader(self, value: tp.Value) -> tp.Op | None:
         readers = self.readers.get(value, [])
         return readers[0] if len(readers) == 1 else None

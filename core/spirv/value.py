@@ -154,3 +154,17 @@ class Array:
 
     def store(self, index: Any, value: Any) -> None:
         self.b.emit("Store", self._pointer(index), self.b.coerce(value, self.kind).id)
+
+    def _component(self, index: Any, component: Any) -> int:
+        b, scalar = self.b, self.kind.partition("x")[0]
+        type_id = b.pointer_type(scalar, self.storage)
+        path = [b.coerce(0, "u32").id] if self.member else []
+        ids = (b.coerce(index, "u32").id, b.coerce(component, "u32").id)
+        return b.raw("AccessChain", type_id, self.variable, *path, *ids)
+
+    def load_component(self, index: Any, component: Any) -> Value:
+        """One component of an element that is a vector."""
+        return self.b.op("Load", self.kind.partition("x")[0], self._component(index, component))
+
+    def store_component(self, index: Any, component: Any, value: Value) -> None:
+        self.b.emit("Store", self._component(index, component), value.id)

@@ -1,0 +1,87 @@
+"""Which mapping is faster on a device for a kind of work: measured once per device and driver, then remembered.
+
+Three kinds differ: contractions, row reductions, and elementwise work. For each, a small program (`samples`) runs
+under both mappings; the faster one is the default for kernels of that kind (`form=None`). Bits are the same either
+way. Verdicts are kept on disk beside the probe's, under the same identity: device, driver, and a hash of everything
+that emits code.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .. import log
+from ..tile import program as tp
+from .device import emitter_hash
+from .pipeline import cache_folder, write_atomically
+
+if TYPE_CHECKING:
+    from .device import Device
+
+RUNS = 3
+_known: dict[str, dict[str, str]] = {}
+
+
+def kind_of(program: tp.Program) -> str:
+    """The kind of work that decides a program's speed."""
+    kinds = {type(op) for op in tp.walk(program.body)}
+    if tp.Contract in kinds:
+        return "contraction"
+    return "reduction" if kinds & {tp.Reduce, tp.Scan, tp.ArgMax} else "pointwise"
+
+
+def preferred(device: Device, kind: str) -> str:
+    """``registers`` or ``shared``: the faster mapping for a kind of work on a device."""
+    identity = f"{device.info.identity}-{emitter_hash()}"
+    known = _known.setdefault(identity, {})
+    if kind in known:
+        return known[kind]
+    folder = cache_folder()
+    path = None if folder is None else folder / f"mappings-{identity}.json"
+    if path is not None and not known:
+        known.update(_read(path))
+    if kind not in known:
+        known[kind] = _measure(device, kind)
+        if path is not None:
+            write_atomically(path, json.dumps(known).encode())
+    return known[kind]
+
+
+def _read(path) -> dict[str, str]:  # type: ignore[no-untyped-def]
+    try:
+        found = json.loads(path.read_text())
+    except (OSError, ValueError):
+        return {}
+    return {k: v for k, v in found.items() if v in ("registers", "shared")} if isinstance(found, dict) else {}
+
+
+def _measure(device: Device, kind: str) -> str:
+    from ..isa import SM86
+    from ..launch import Bound
+    from .run import run
+    from .samples import SAMPLES
+
+    make, dims, grid = SAMPLES[kind]
+    program = make()
+    rng = np.random.default_rng(0)
+    tensors = {}
+    for tensor in program.tensors:
+        values = rng.standard_normal(tuple(dims[str(d)] for d in tensor.dims), np.float32)
+        codes = values.astype(np.float16).view(np.uint16) if tensor.element.bits == 16 else values.view(np.uint32)
+        tensors[tensor.name] = codes
+    bound = Bound(program, tensors, {}, dims, grid, {name: name for name in tensors})
+    seconds = {}
+    for form in ("registers", "shared"):
+        try:
+            times = [run(device, bound, SM86, form, None).seconds for _ in range(RUNS + 1)]
+        except Exception as error:  # a mapping that a device cannot run is no candidate
+            log.debug(f"{device.name}: {form} cannot run the {kind} sample: {error}")
+            continue
+        seconds[form] = min(times[1:])
+    chosen = min(seconds, key=seconds.__getitem__) if seconds else "shared"
+    figures = ", ".join(f"{form} {1e3 * s:.2f} ms" for form, s in seconds.items())
+    log.debug(f"{device.name}: {kind} kernels take {chosen} by default ({figures})")
+    return chosen

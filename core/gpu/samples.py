@@ -1,0 +1,112 @@
+"""Small tile programs whose only purpose is to be timed: one for each kind of work that mappings differ on."""
+
+from __future__ import annotations
+
+from ..errors import Source, Span
+from ..formats import F16, F32, S64, Format
+from ..tile.program import (
+    Block,
+    BlockIndex,
+    Broadcast,
+    Constant,
+    Contract,
+    Dim,
+    For,
+    Load,
+    Map,
+    Op,
+    Program,
+    Reduce,
+    Store,
+    TensorParam,
+    TileType,
+    Value,
+)
+
+SPAN = Span(Source("<sample>", ""), 1, 1, 1, 1)
+
+
+class _Writer:
+    """Appends operations to a block and returns their values."""
+
+    def __init__(self) -> None:
+        self.ops: list[Op] = []
+
+    def constant(self, code: int, fmt: Format = S64) -> Value:
+        value = Value(TileType(fmt))
+        self.ops.append(Constant(SPAN, value, code))
+        return value
+
+    def map(self, key: str, *args: Value, fmt: Format = S64, shape: tuple[int, ...] = ()) -> Value:
+        value = Value(TileType(fmt, shape))
+        self.ops.append(Map(SPAN, value, key, args))
+        return value
+
+    def block_start(self, axis: int, size: int) -> Value:
+        index = Value(TileType(S64))
+        self.ops.append(BlockIndex(SPAN, index, axis))
+        return self.map("mul.lo.s64", index, self.constant(size))
+
+    def load(self, tensor: str, fmt: Format, starts: tuple[Value, ...], shape: tuple[int, ...]) -> Value:
+        value = Value(TileType(fmt, shape))
+        self.ops.append(Load(SPAN, value, tensor, starts, shape))
+        return value
+
+
+def _program(name: str, tensors: list[tuple[str, Format, tuple[str, ...]]], body: Block, threads: int) -> Program:
+    params = tuple(TensorParam(t, fmt, dims, SPAN) for t, fmt, dims in tensors)
+    dims = tuple(dict.fromkeys(d for _, _, names in tensors for d in names))
+    return Program(name, params, (), tuple(t for t, _, _ in tensors), {}, dims, threads, (), body)
+
+
+def contraction() -> Program:
+    """C = A B with f16 operands and an f32 accumulator, 64 x 64 x 32 tiles on 256 threads."""
+    m = n = 64
+    k = 32
+    w = _Writer()
+    row, column = w.block_start(0, m), w.block_start(1, n)
+    zero = Value(TileType(F32, (m, n)))
+    w.ops.append(Broadcast(SPAN, zero, w.constant(0, F32)))
+    depth = Value(TileType(S64))
+    w.ops.append(Dim(SPAN, depth, "K"))
+    at, acc, body = Value(TileType(S64)), Value(TileType(F32, (m, n))), _Writer()
+    a = body.load("A", F16, (row, at), (m, k))
+    b = body.load("B", F16, (at, column), (k, n))
+    following = Value(TileType(F32, (m, n)))
+    body.ops.append(Contract(SPAN, following, "HMMA.16816.F32", a, b, acc, False, "HMMA.16816.F32", "sample"))
+    out = Value(TileType(F32, (m, n)))
+    loop = Block([at, acc], body.ops, [following])
+    w.ops.append(For(SPAN, w.constant(0), depth, w.constant(k), (zero,), loop, (out,)))
+    w.ops.append(Store(SPAN, "C", (row, column), (m, n), out))
+    return _program(
+        "contraction", [("A", F16, ("M", "K")), ("B", F16, ("K", "N")), ("C", F32, ("M", "N"))], Block(ops=w.ops), 256
+    )
+
+
+def reduction() -> Program:
+    """Y = X - sum of its row, four rows of 512 a CTA, 128 threads."""
+    shape = (4, 512)
+    w = _Writer()
+    row, zero = w.block_start(0, shape[0]), w.constant(0)
+    x = w.load("X", F32, (row, zero), shape)
+    total = Value(TileType(F32, (shape[0], 1)))
+    w.ops.append(Reduce(SPAN, total, "FADD", x, 32, 0))
+    w.ops.append(Store(SPAN, "Y", (row, zero), shape, w.map("sub.rn.f32", x, total, fmt=F32, shape=shape)))
+    return _program("reduction", [("X", F32, ("M", "W")), ("Y", F32, ("M", "W"))], Block(ops=w.ops), 128)
+
+
+def pointwise() -> Program:
+    """Z = X + Y, 1024 elements a CTA, 256 threads."""
+    w = _Writer()
+    at = w.block_start(0, 1024)
+    x, y = w.load("X", F32, (at,), (1024,)), w.load("Y", F32, (at,), (1024,))
+    w.ops.append(Store(SPAN, "Z", (at,), (1024,), w.map("add.rn.f32", x, y, fmt=F32, shape=(1024,))))
+    return _program("pointwise", [(t, F32, ("N",)) for t in "XYZ"], Block(ops=w.ops), 256)
+
+
+#: kind -> (program, extents of its dims, grid)
+SAMPLES = {
+    "contraction": (contraction, {"M": 512, "N": 512, "K": 256}, (8, 8, 1)),
+    "reduction": (reduction, {"M": 2048, "W": 512}, (512, 1, 1)),
+    "pointwise": (pointwise, {"N": 1 << 20}, (1024, 1, 1)),
+}
