@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from .errors import UsageError
 from .arrays import FORMAT_OF_DTYPE
+from .errors import UsageError
 from .formats import F16, F32, F64, FORMATS, Format, distance, dtype_of, is_nan, is_zero
 
 KINDS = ("value", "sign of zero", "nan", "nan payload")
@@ -37,8 +37,10 @@ class Difference:
 
     def __str__(self) -> str:
         distance = f", {self.ulp} ulp" if self.ulp is not None and self.kind == "value" else ""
-        return (f"at {self.index}: {self.actual:0{self.digits}x}, expected {self.expected:0{self.digits}x} "
-                f"({self.kind}{distance})")  # fmt: skip
+        return (
+            f"at {self.index}: {self.actual:0{self.digits}x}, expected {self.expected:0{self.digits}x} "
+            f"({self.kind}{distance})"
+        )
 
 
 @dataclass(frozen=True)
@@ -97,8 +99,14 @@ def compare(actual: Any, expected: Any, fmt: str | Format | None = None, *, offs
 
     def difference(at: int) -> Difference:
         nan = KINDS[kinds[at]].startswith("nan")
-        return Difference(int(differing[at]) + offset, int(a[at]), int(b[at]), KINDS[kinds[at]],
-                          None if nan else int(steps[at]), digits)  # fmt: skip
+        return Difference(
+            int(differing[at]) + offset,
+            int(a[at]),
+            int(b[at]),
+            KINDS[kinds[at]],
+            None if nan else int(steps[at]),
+            digits,
+        )
 
     rank = np.where(kinds == KINDS.index("nan"), np.uint64(2**64 - 1), steps)
     return Comparison(left.size, left.size - len(differing), counts, difference(0), difference(int(np.argmax(rank))))

@@ -29,8 +29,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """The two options."""
     group = parser.getgroup("phobos-sim")
     group.addoption("--phobos-device", default="reference", metavar="NAME", help="device of the phobos fixtures")
-    group.addoption("--phobos-recordings", action="append", default=[], metavar="PATH",
-                    help="recordings of the phobos fixtures: an npz or a folder; may be repeated")  # fmt: skip
+    group.addoption(
+        "--phobos-recordings",
+        action="append",
+        default=[],
+        metavar="PATH",
+        help="recordings of the phobos fixtures: an npz or a folder; may be repeated",
+    )
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -58,7 +63,7 @@ def _rows(path: Path) -> Any:
 
 
 def assert_equal(actual: Any, expected: Any, fmt: str | None = None, what: str = "") -> None:
-    """Fail unless two arrays are equal code by code; fmt names the format of unsigned codes (``bf16``, ``tf32``, ...)."""
+    """Fail unless two arrays are equal code by code; fmt names the format of unsigned codes (``bf16``, ...)."""
     __tracebackhide__ = True
     from .compare import compare
 

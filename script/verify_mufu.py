@@ -45,8 +45,16 @@ from phobos_sim import isa  # noqa: E402
 from phobos_sim.recordings.recorder.driver import Card  # noqa: E402
 from phobos_sim.recordings.recorder.scalar_ptx import body_for, kernel  # noqa: E402
 
-FUNCTIONS = {"ex2": "MUFU.EX2", "lg2": "MUFU.LG2", "rcp": "MUFU.RCP", "rsq": "MUFU.RSQ", "sqrt": "MUFU.SQRT",
-             "tanh": "MUFU.TANH", "sin": "sin.approx.ftz.f32", "cos": "cos.approx.ftz.f32"}  # fmt: skip
+FUNCTIONS = {
+    "ex2": "MUFU.EX2",
+    "lg2": "MUFU.LG2",
+    "rcp": "MUFU.RCP",
+    "rsq": "MUFU.RSQ",
+    "sqrt": "MUFU.SQRT",
+    "tanh": "MUFU.TANH",
+    "sin": "sin.approx.ftz.f32",
+    "cos": "cos.approx.ftz.f32",
+}
 CHUNK = 1 << 20
 SUB = 1 << 16  # what one twin call takes: fits the cache
 SPAN = 1 << 28  # inputs of one launch
@@ -101,8 +109,19 @@ def compile_ptx(capability: int, control: bool) -> str:
             lines.append(f"#define TABLE_{name} {{{','.join(map(str, flat))}}}")
         Path(folder, "mufu_header.h").write_text("\n".join(lines) + "\n")
         target = Path(folder, "verify.ptx")
-        subprocess.run(["nvcc", "-ptx", f"-arch=compute_{capability}", "-I", folder, "-o", str(target),
-                        str(ROOT / "script/verify_mufu.cu")], check=True)  # fmt: skip
+        subprocess.run(
+            [
+                "nvcc",
+                "-ptx",
+                f"-arch=compute_{capability}",
+                "-I",
+                folder,
+                "-o",
+                str(target),
+                str(ROOT / "script/verify_mufu.cu"),
+            ],
+            check=True,
+        )
         return target.read_text()
 
 

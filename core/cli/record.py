@@ -52,9 +52,17 @@ def command(
             text.print(f"refused by the card: {name}: {reason}", markup=False)
         total = sum(path.stat().st_size + path.with_suffix(".json").stat().st_size for path in done.files)
         text.print(f"{len(done.files)} sets, {total / 1e6:.1f} MB in {out}; now: phobos-sim score {out}", markup=False)
-        write_json({"card": recorder.name, "arch": f"sm_{recorder.capability}", "driver": recorder.driver_version,
-                    "files": [str(path) for path in done.files], "skipped": [list(item) for item in done.skipped],
-                    "failed": [list(item) for item in done.failed]}, json)  # fmt: skip
+        write_json(
+            {
+                "card": recorder.name,
+                "arch": f"sm_{recorder.capability}",
+                "driver": recorder.driver_version,
+                "files": [str(path) for path in done.files],
+                "skipped": [list(item) for item in done.skipped],
+                "failed": [list(item) for item in done.failed],
+            },
+            json,
+        )
     if done.failed:
         raise typer.Exit(1)
 

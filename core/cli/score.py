@@ -97,8 +97,15 @@ class _Bar:
         from ..scoreboard.evaluate import count
 
         quiet = not text.is_terminal or os.environ.get("PHOBOS_LOG") == "off"
-        self._progress = Progress(BarColumn(), TaskProgressColumn(), TimeRemainingColumn(), TextColumn("{task.description}"),
-                                  console=text, transient=True, disable=quiet)  # fmt: skip
+        self._progress = Progress(
+            BarColumn(),
+            TaskProgressColumn(),
+            TimeRemainingColumn(),
+            TextColumn("{task.description}"),
+            console=text,
+            transient=True,
+            disable=quiet,
+        )
         self._task = self._progress.add_task("checking", total=None if quiet else count(paths))
 
     def __enter__(self) -> _Bar:

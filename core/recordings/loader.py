@@ -123,8 +123,10 @@ def _check_file(path: Path, manifest: Manifest) -> None:
         while block := file.read(1 << 20):
             digest.update(block)
     if digest.hexdigest() != manifest.sha256:
-        raise RecordingError(f"{path}: sha256 {digest.hexdigest()}, the manifest says {manifest.sha256}: the file was "
-                             "changed or damaged; fetch it again")  # fmt: skip
+        raise RecordingError(
+            f"{path}: sha256 {digest.hexdigest()}, the manifest says {manifest.sha256}: the file was "
+            "changed or damaged; fetch it again"
+        )
 
 
 def _check_archive(path: Path, manifest: Manifest) -> None:

@@ -37,8 +37,9 @@ class Row:
     """One instruction of a recording.
 
     kind: ``matrix`` (inputs a [t, m, k], b [t, k, n], c [t, m, n]), ``dot`` (a [t, k], b [t, k], c [t]), ``scalar``
-    (flat) or ``gemm`` (a [m, k], b [k, n], c [m, n], k tiles executed in `k_order`). classes: (input class, how many tiles or elements), in order. labels:
-    (vector, flat index of its result) of named vectors. ptx: what was executed. results: codes of the output.
+    (flat) or ``gemm`` (a [m, k], b [k, n], c [m, n], k tiles executed in `k_order`). classes: (input class, how many
+    tiles or elements), in order. labels: (vector, flat index of its result) of named vectors. ptx: what was executed.
+    results: number of output codes.
     """
 
     name: str
@@ -107,18 +108,29 @@ def read(path: Path) -> Manifest:
         )
     validate(document, schema(), str(path))
     if document["seal"] != seal(document):
-        raise RecordingError(f"{path}: the manifest was changed after it was written (its seal does not match); "
-                             "fetch the set again, or record it again")  # fmt: skip
+        raise RecordingError(
+            f"{path}: the manifest was changed after it was written (its seal does not match); "
+            "fetch the set again, or record it again"
+        )
     return _from_document(document)
 
 
 def _from_document(document: dict[str, Any]) -> Manifest:
     rows = tuple(
-        Row(row["name"], row["instruction"], row["kind"], row["ptx"], tuple(row["inputs"]), row["output"], row["results"],
-            tuple((name, count) for name, count in row["classes"]),
-            tuple((name, index) for name, index in row.get("labels", ())), tuple(row.get("k_order", ())))
+        Row(
+            name=row["name"],
+            instruction=row["instruction"],
+            kind=row["kind"],
+            ptx=row["ptx"],
+            inputs=tuple(row["inputs"]),
+            output=row["output"],
+            results=row["results"],
+            classes=tuple((name, count) for name, count in row["classes"]),
+            labels=tuple((name, index) for name, index in row.get("labels", ())),
+            k_order=tuple(row.get("k_order", ())),
+        )
         for row in document["rows"]
-    )  # fmt: skip
+    )
     arrays = {name: (entry["dtype"], tuple(entry["shape"])) for name, entry in document["arrays"].items()}
     kept = {key: document[key] for key in Manifest.__dataclass_fields__ if key not in ("rows", "arrays")}
     return Manifest(**kept, arrays=arrays, rows=rows)

@@ -28,11 +28,17 @@ from .writer import write
 
 #: folder of the repository -> (architecture, card)
 CARDS = {
-    "V100": ("sm_70", "NVIDIA V100"), "A100": ("sm_80", "NVIDIA A100"), "A30": ("sm_80", "NVIDIA A30"),
-    "A2": ("sm_86", "NVIDIA A2"), "A40": ("sm_86", "NVIDIA A40"), "Ada": ("sm_89", "NVIDIA RTX 1000 Ada"),
-    "L40S": ("sm_89", "NVIDIA L40S"), "H100": ("sm_90", "NVIDIA H100"), "H200": ("sm_90", "NVIDIA H200"),
+    "V100": ("sm_70", "NVIDIA V100"),
+    "A100": ("sm_80", "NVIDIA A100"),
+    "A30": ("sm_80", "NVIDIA A30"),
+    "A2": ("sm_86", "NVIDIA A2"),
+    "A40": ("sm_86", "NVIDIA A40"),
+    "Ada": ("sm_89", "NVIDIA RTX 1000 Ada"),
+    "L40S": ("sm_89", "NVIDIA L40S"),
+    "H100": ("sm_90", "NVIDIA H100"),
+    "H200": ("sm_90", "NVIDIA H200"),
     "B200": ("sm_100", "NVIDIA B200"),
-}  # fmt: skip
+}
 FORMATS = {"fp16": "f16", "bf16": "bf16", "tf32": "tf32"}
 
 
@@ -46,7 +52,7 @@ class Imported:
 
 
 def import_sets(source: Path, out: Path) -> list[Imported]:
-    """Convert every card's folder below `source` into `out`/<arch>-<card>-public.npz; RecordingError names file and line."""
+    """Convert each card's folder below `source` to `out`/<arch>-<card>-public.npz; errors name file and line."""
     if not source.is_dir():
         raise RecordingError(
             f"{source}: no such folder; clone the repository and name it, or its model_validation folder"
@@ -88,8 +94,10 @@ def _import_card(folder: Path, out: Path) -> Imported:
 
 def _sets(folder: Path, card: str, name: str, operand: str) -> Iterator[tuple[Row, dict[str, np.ndarray]]]:
     """The f32 and, where it is there, the f16 results of one format."""
-    factors = [_narrow(read_hex(folder / f"{letter}_{card}_{name}.txt"), operand, folder / f"{letter}_{card}_{name}.txt")
-               for letter in "ab"]  # fmt: skip
+    factors = [
+        _narrow(read_hex(folder / f"{letter}_{card}_{name}.txt"), operand, folder / f"{letter}_{card}_{name}.txt")
+        for letter in "ab"
+    ]
     addend = read_binary(folder / f"c_{card}_fp32.txt")
     for result in ("f32", "f16"):
         path = folder / f"d_{card}_{'fp32' if result == 'f32' else 'fp16'}.txt"
@@ -100,19 +108,32 @@ def _sets(folder: Path, card: str, name: str, operand: str) -> Iterator[tuple[Ro
             c = c.view(np.float32).astype(np.float16).view(np.uint16)
             d = _narrow(d, "f16", path)
         if not len(factors[0]) == len(factors[1]) == len(c) == len(d):
-            raise RecordingError(f"{folder}: {len(factors[0])}, {len(factors[1])}, {len(c)} and {len(d)} lines in a, b, c and d "
-                                 f"({result} results); the files do not belong together")  # fmt: skip
+            raise RecordingError(
+                f"{folder}: {len(factors[0])}, {len(factors[1])}, {len(c)} and {len(d)} lines in a, b, c and d "
+                f"({result} results); the files do not belong together"
+            )
         key, width = f"{operand}.{result}", factors[0].shape[1]
         instruction = public_instruction(operand, result, width)
-        row = Row(instruction, instruction, "dot", f"{operand} to {result}, groups of {width}",
-                  (f"{key}.a", f"{key}.b", f"{key}.c"), f"{key}.d", len(d), (("near_one", len(d)),))  # fmt: skip
+        row = Row(
+            instruction,
+            instruction,
+            "dot",
+            f"{operand} to {result}, groups of {width}",
+            (f"{key}.a", f"{key}.b", f"{key}.c"),
+            f"{key}.d",
+            len(d),
+            (("near_one", len(d)),),
+        )
         yield row, {f"{key}.a": factors[0], f"{key}.b": factors[1], f"{key}.c": c, f"{key}.d": d}
 
 
 def read_hex(path: Path) -> np.ndarray:
     """Lines of hexadecimal words -> uint32 [lines, words]."""
-    lines = [[_word(token, 16, path, number) for token in line.replace(",", " ").split()]
-             for number, line in enumerate(_lines(path), 1) if line.strip()]  # fmt: skip
+    lines = [
+        [_word(token, 16, path, number) for token in line.replace(",", " ").split()]
+        for number, line in enumerate(_lines(path), 1)
+        if line.strip()
+    ]
     widths = {len(line) for line in lines}
     if len(widths) != 1 or not widths <= {4, 8, 16}:
         raise RecordingError(f"{path}: {sorted(widths)} words a line, expected 4, 8 or 16 on each")

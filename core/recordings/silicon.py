@@ -19,8 +19,8 @@ from pathlib import Path
 import numpy as np
 
 from .. import isa
-from .classes import MATRIX_CLASSES
 from .manifest import Manifest, Row
+from .tiles import MATRIX_CLASSES
 
 PUBLIC = (
     "github.com/north-numerical-computing/MATLAB-tensor-core, model_validation "
@@ -123,8 +123,16 @@ def _public_rows(arrays: Arrays) -> Iterator[Row]:
         operand, result = key.split(".")
         shape = arrays[f"{key}.a"][1]
         instruction = public_instruction(operand, result, shape[1])
-        yield Row(instruction, instruction, "dot", f"{operand} to {result}, groups of {shape[1]}",
-                  (f"{key}.a", f"{key}.b", f"{key}.c"), f"{key}.d", shape[0], (("near_one", shape[0]),))  # fmt: skip
+        yield Row(
+            instruction,
+            instruction,
+            "dot",
+            f"{operand} to {result}, groups of {shape[1]}",
+            (f"{key}.a", f"{key}.b", f"{key}.c"),
+            f"{key}.d",
+            shape[0],
+            (("near_one", shape[0]),),
+        )
 
 
 def _mma_rows(arrays: Arrays) -> Iterator[Row]:
@@ -132,8 +140,16 @@ def _mma_rows(arrays: Arrays) -> Iterator[Row]:
         row = isa.lookup(instruction)
         tiles, m, n = arrays[f"{key}.d"][1]
         names = MATRIX_CLASSES if row.operands[0] is not None and row.operands[0].is_float else ("raw",)
-        yield Row(instruction, instruction, "matrix", row.ptx[0], tuple(f"{key}.{letter}" for letter in "abc"), f"{key}.d",
-                  tiles * m * n, tuple((name, tiles // len(names)) for name in names))  # fmt: skip
+        yield Row(
+            instruction,
+            instruction,
+            "matrix",
+            row.ptx[0],
+            tuple(f"{key}.{letter}" for letter in "abc"),
+            f"{key}.d",
+            tiles * m * n,
+            tuple((name, tiles // len(names)) for name in names),
+        )
 
 
 def _scalar_rows(arrays: Arrays) -> Iterator[Row]:

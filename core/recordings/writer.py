@@ -1,7 +1,7 @@
 """Writing a recording: a reproducible npz and its manifest.
 
-The same arrays give the same bytes: entries keep their order, carry no time of writing and are compressed with one fixed
-setting. Both files appear at once or not at all (written beside, then renamed).
+The same arrays give the same bytes: entries keep their order, carry no time of writing and are compressed with one
+fixed setting. Both files appear at once or not at all (written beside, then renamed).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def npz_bytes(arrays: Mapping[str, np.ndarray]) -> bytes:
 
 
 def write(folder: Path, manifest: Manifest, arrays: Mapping[str, np.ndarray]) -> Path:
-    """Write `manifest.file` and its JSON into the folder; returns the npz path. Hashes and array list are filled in here."""
+    """Write `manifest.file` and its JSON into the folder, hashes and array list filled in; returns the npz path."""
     folder.mkdir(parents=True, exist_ok=True)
     content = npz_bytes(arrays)
     listed = {name: (array.dtype.name, tuple(array.shape)) for name, array in arrays.items()}

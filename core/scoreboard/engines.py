@@ -96,7 +96,7 @@ class Program:
 
     def __init__(self, command: str) -> None:
         self.name = command
-        self._errors = tempfile.TemporaryFile()
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 closed by close()
         try:
             self._process = subprocess.Popen(
                 shlex.split(command), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors
@@ -167,12 +167,23 @@ def _request(
     inputs = []
     for codes, fmt in zip(operands, instruction.operands):
         little = np.ascontiguousarray(codes).astype(codes.dtype.newbyteorder("<"), copy=False)
-        inputs.append({"format": fmt.name if fmt else "any", "dtype": codes.dtype.name, "shape": list(codes.shape),
-                       "hex": little.tobytes().hex()})  # fmt: skip
+        inputs.append(
+            {
+                "format": fmt.name if fmt else "any",
+                "dtype": codes.dtype.name,
+                "shape": list(codes.shape),
+                "hex": little.tobytes().hex(),
+            }
+        )
     result = instruction.result
     dtype, shape = dtype_of(result) if result else operands[-1].dtype, operands[-1].shape
-    request = {"id": number, "instruction": instruction.key, "arch": arch.name, "inputs": inputs,
-               "result": {"format": result.name if result else "any", "dtype": dtype.name, "shape": list(shape)}}  # fmt: skip
+    request = {
+        "id": number,
+        "instruction": instruction.key,
+        "arch": arch.name,
+        "inputs": inputs,
+        "result": {"format": result.name if result else "any", "dtype": dtype.name, "shape": list(shape)},
+    }
     return json.dumps(request).encode() + b"\n", dtype, shape
 
 

@@ -133,8 +133,10 @@ def score(
     for path, found in vectors:
         outcome.rows += _score_corners(path, found, engine, options, progress)
     if not outcome.rows:
-        raise RecordingError(f"nothing to score: no row of {', '.join(map(str, paths))} is left "
-                             f"(arch {options.arch or 'any'}, instruction {options.instruction or 'any'})")  # fmt: skip
+        raise RecordingError(
+            f"nothing to score: no row of {', '.join(map(str, paths))} is left "
+            f"(arch {options.arch or 'any'}, instruction {options.instruction or 'any'})"
+        )
     return outcome
 
 
@@ -167,8 +169,16 @@ def _score_recording(recording: Recording, engine: Engine, options: Options, pro
         instruction = isa.lookup(row.instruction)
         if options.instruction and options.instruction not in (row.name, instruction.key, *instruction.ptx):
             continue
-        found = RowScore(recording.name, row.name, instruction.key, row.kind, own, recording.manifest.card,
-                         recording.manifest.origin, row.results)  # fmt: skip
+        found = RowScore(
+            recording.name,
+            row.name,
+            instruction.key,
+            row.kind,
+            own,
+            recording.manifest.card,
+            recording.manifest.origin,
+            row.results,
+        )
         _evidence(found, instruction, arch)
         try:
             _run_row(found, recording, row, instruction, arch, engine, progress)
@@ -229,19 +239,28 @@ def execute(engine: Engine, row: Row, instruction: Instruction, arch: Arch, oper
     for tile in row.k_order:
         part = slice(tile * k, tile * k + k)
         c = engine(instruction, arch, (np.ascontiguousarray(a[:, :, part]), np.ascontiguousarray(b[:, part]), c))
-    return c[0]
+    return np.asarray(c[0])
 
 
-def _run_row(found: RowScore, recording: Recording, row: Row, instruction: Instruction, arch: Arch, engine: Engine,
-             progress: Progress) -> None:  # fmt: skip
+def _run_row(
+    found: RowScore,
+    recording: Recording,
+    row: Row,
+    instruction: Instruction,
+    arch: Arch,
+    engine: Engine,
+    progress: Progress,
+) -> None:
     total = Comparison(0, 0)
     equal_per_class: dict[str, list[int]] = {}
     for chunk in recording.chunks(row):
         operands, expected = natural(row, instruction, chunk.inputs, chunk.output)
         actual = np.asarray(execute(engine, row, instruction, arch, operands))
         if actual.shape != expected.shape or actual.dtype != expected.dtype:
-            raise RecordingError(f"{engine.name} answered {row.name} with {actual.dtype} {actual.shape}, "
-                                 f"expected {expected.dtype} {expected.shape}")  # fmt: skip
+            raise RecordingError(
+                f"{engine.name} answered {row.name} with {actual.dtype} {actual.shape}, "
+                f"expected {expected.dtype} {expected.shape}"
+            )
         part = compare(actual, expected, instruction.result, offset=chunk.first_result)
         if part.first is not None and total.first is None:
             found.first_place, found.first_operands = _place(
@@ -345,8 +364,15 @@ def _score_corners(
         yield row
 
 
-def _run_corners(row: RowScore, mine: list[corner_files.Corner], instruction: Instruction, own: str, arch: Arch, engine: Engine,
-                 kill: bool) -> None:  # fmt: skip
+def _run_corners(
+    row: RowScore,
+    mine: list[corner_files.Corner],
+    instruction: Instruction,
+    own: str,
+    arch: Arch,
+    engine: Engine,
+    kill: bool,
+) -> None:
     assert instruction.result is not None
     expected = np.array([corner.expected[own] for corner in mine], dtype_of(instruction.result))
     operands = tuple(np.concatenate([corner.batch()[i] for corner in mine]) for i in range(len(instruction.operands)))

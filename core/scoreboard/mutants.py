@@ -96,13 +96,19 @@ def _rule(
 ) -> Mutant:
     def run(i: Instruction, arch: Arch, operands: tuple[Codes, ...]) -> Codes:
         wrong = change(tensor.rules_of(arch, i))
-        return tensor.hmma(*operands, _operand(i), _result(i), wrong)
+        a, b, c = operands
+        return tensor.hmma(a, b, c, _operand(i), _result(i), wrong)
 
     return Mutant(name, rule, applies, run)
 
 
 def _set(name: str, rule: str, applies: Callable[[Instruction, Arch], bool], **changes: Any) -> Mutant:
     return _rule(name, rule, applies, lambda right: replace(right, **changes))
+
+
+def _normal_floor(rules: Rules) -> Rules:
+    """The floor where the result's normal numbers end: -126 for f32, -14 for f16."""
+    return replace(rules, floor=-126 if (rules.floor or 0) < -100 else -14)
 
 
 TENSOR = (
@@ -125,7 +131,7 @@ TENSOR = (
     _set("zero products set the exponent", "R3", _hmma, zero_products=True),
     _set("a zero addend sets the exponent", "R3", _floored, zero_addend=True),
     _set("no floor", "R4", _floored, floor=None),
-    _rule("floor at the smallest normal", "R4", _floored, lambda r: replace(r, floor=-126 if (r.floor or 0) < -100 else -14)),
+    _rule("floor at the smallest normal", "R4", _floored, _normal_floor),
     _rule("floor one lower", "R4", _floored, lambda r: replace(r, floor=(r.floor or 0) - 1)),
     _rule("floor one higher", "R4", _floored, lambda r: replace(r, floor=(r.floor or 0) + 1)),
     _set("subnormal operands flushed", "R1", _hmma, flush_operands=True),
@@ -198,8 +204,12 @@ def _widens_bf16(i: Instruction) -> bool:
     return i.function == "f2f" and i.keywords.get("source") == "bf16" and i.keywords.get("target") == "f32"
 
 
-def _after(name: str, rule: str, applies: Callable[[Instruction, Arch], bool],
-           change: Callable[[Codes, Instruction, tuple[Codes, ...]], Codes]) -> Mutant:  # fmt: skip
+def _after(
+    name: str,
+    rule: str,
+    applies: Callable[[Instruction, Arch], bool],
+    change: Callable[[Codes, Instruction, tuple[Codes, ...]], Codes],
+) -> Mutant:
     """The reference with its results changed afterwards."""
     return Mutant(name, rule, applies, lambda i, arch, ops: change(reference.apply(i, *ops), i, ops))
 
@@ -251,8 +261,20 @@ def _APPROXIMATE(i: Instruction) -> bool:
 
 def _signed_zero(i: Instruction, arch: Arch) -> bool:
     """Rows that can give -0."""
-    return _computes(i, arch) and i.function not in ("ex2", "ex2_f16", "ex2_approx", "exp", "pow", "rsq", "rsqrt_approx",
-                                                     "lg2", "lg2_approx", "log", "cos", "cos_approx")  # fmt: skip
+    return _computes(i, arch) and i.function not in (
+        "ex2",
+        "ex2_f16",
+        "ex2_approx",
+        "exp",
+        "pow",
+        "rsq",
+        "rsqrt_approx",
+        "lg2",
+        "lg2_approx",
+        "log",
+        "cos",
+        "cos_approx",
+    )
 
 
 def _unfused(i: Instruction, arch: Arch, operands: tuple[Codes, ...]) -> Codes:
@@ -316,6 +338,15 @@ def _narrows(i: Instruction) -> bool:
     return order[source] > order[target] or source != target and order[source] == order[target] == 0
 
 
+def _converts_signed(i: Instruction, arch: Arch) -> bool:
+    return _scalar(i) and i.function == "f2i" and i.result is not None and i.result.kind == "signed"
+
+
+def _saturates(i: Instruction, arch: Arch) -> bool:
+    """Conversions to integers narrower than the one that the wrapping model goes through."""
+    return _scalar(i) and i.function == "f2i" and i.result is not None and i.result.bits < 64
+
+
 SCALAR = (
     _after("NaN is quiet, without payload", "NaN", _makes_nan, _quiet_nan),
     _after("subnormal results flushed", "subnormals", _keeps_subnormals, _flushed_results),
@@ -327,9 +358,8 @@ SCALAR = (
     _option("one NaN decides the other way", "NaN", lambda i, arch: _has("nan", "maximum")(i, arch), nan=_not),
     _option("minimum and maximum exchanged", "order", lambda i, arch: _has("maximum")(i, arch), maximum=_not),
     Mutant("conversion wraps instead of saturating", "range",
-           lambda i, arch: _scalar(i) and i.function == "f2i" and i.result is not None and i.result.name != "s64", _wraps),
-    _after("NaN converts to zero and to the lowest integer exchanged", "NaN", lambda i, arch: _scalar(i) and i.function == "f2i"
-           and i.result is not None and i.result.kind == "signed", _nan_exchanged),
+           _saturates, _wraps),
+    _after("NaN converts to zero and to the lowest integer exchanged", "NaN", _converts_signed, _nan_exchanged),
     Mutant("conversion truncates", "rounding", _rounds_conversion, _truncating),
     _after("one table segment in eight is one unit off", "table", lambda i, arch: _scalar(i) and i.family == "mufu",
            _one_ulp),

@@ -44,15 +44,23 @@ def summaries(score: Score) -> list[dict[str, Any]]:
         rows = [row for row in score.rows if row.set == name]
         killed = {mutant for row in rows for mutant in row.killed}
         listed = killed | {mutant for row in rows for mutant in row.survivors}
-        out.append({
-            "set": name, "arch": sorted({row.arch for row in rows}), "card": sorted({row.card for row in rows}),
-            "origin": sorted({row.origin for row in rows}), "rows": len(rows),
-            "results": sum(row.results for row in rows if not row.unavailable), "equal": sum(row.equal for row in rows),
-            "passed": all(row.passed for row in rows), "killed": len(killed), "mutants": len(listed),
-            "blind_spots": sorted(listed - killed),
-            "row_killed": sum(len(row.killed) for row in rows),
-            "row_mutants": sum(len(row.killed) + len(row.survivors) for row in rows),
-        })  # fmt: skip
+        out.append(
+            {
+                "set": name,
+                "arch": sorted({row.arch for row in rows}),
+                "card": sorted({row.card for row in rows}),
+                "origin": sorted({row.origin for row in rows}),
+                "rows": len(rows),
+                "results": sum(row.results for row in rows if not row.unavailable),
+                "equal": sum(row.equal for row in rows),
+                "passed": all(row.passed for row in rows),
+                "killed": len(killed),
+                "mutants": len(listed),
+                "blind_spots": sorted(listed - killed),
+                "row_killed": sum(len(row.killed) for row in rows),
+                "row_mutants": sum(len(row.killed) + len(row.survivors) for row in rows),
+            }
+        )
     return out
 
 
@@ -124,14 +132,30 @@ def show(score: Score, console: Console, everything: bool) -> None:
         colour, word = (
             ("green", "equal") if summary["passed"] else ("red", f"{summary['results'] - summary['equal']} differ")
         )
-        card = f"{', '.join(summary['card'])}, {' '.join(summary['arch'])}, {', '.join(summary['origin'])}, {len(rows)} rows"
-        table.add_row(f"[bold]{escape(summary['set'])}[/]\n  [dim]{escape(card)}[/]", str(summary["results"]), f"[{colour}]{word}[/]",
-                      f"{summary['killed']}/{summary['mutants']}" if summary["mutants"] else "-")  # fmt: skip
+        about = [
+            ", ".join(summary["card"]),
+            " ".join(summary["arch"]),
+            ", ".join(summary["origin"]),
+            f"{len(rows)} rows",
+        ]
+        card = ", ".join(about)
+        table.add_row(
+            f"[bold]{escape(summary['set'])}[/]\n  [dim]{escape(card)}[/]",
+            str(summary["results"]),
+            f"[{colour}]{word}[/]",
+            f"{summary['killed']}/{summary['mutants']}" if summary["mutants"] else "-",
+        )
         for row in rows:
             if everything or not row.passed or row.unavailable:
                 colour = "yellow" if row.unavailable else "green" if row.passed else "red"
-                table.add_row(f"  {escape(row.row)}", str(row.results), f"[{colour}]{verdict(row)}[/]", kill_text(row), rounded_text(row),
-                              row.maturity)  # fmt: skip
+                table.add_row(
+                    f"  {escape(row.row)}",
+                    str(row.results),
+                    f"[{colour}]{verdict(row)}[/]",
+                    kill_text(row),
+                    rounded_text(row),
+                    row.maturity,
+                )
     console.print(table)
     for row in score.rows:
         if not row.passed:
@@ -192,20 +216,33 @@ def to_junit(score: Score) -> str:
 def to_markdown(score: Score) -> str:
     """For a CI summary: the headline, sets, and every row that is not equal."""
     mark = "✅" if score.passed else "❌"
-    lines = [f"### {mark} phobos-sim score: {headline(score)}", "", "| set | arch | card | origin | rows | results | equal | kill score |",
-             "| --- | --- | --- | --- | ---: | ---: | ---: | ---: |"]  # fmt: skip
+    lines = [
+        f"### {mark} phobos-sim score: {headline(score)}",
+        "",
+        "| set | arch | card | origin | rows | results | equal | kill score |",
+        "| --- | --- | --- | --- | ---: | ---: | ---: | ---: |",
+    ]
     for item in summaries(score):
-        lines.append(f"| {_cell(item['set'])} | {' '.join(item['arch'])} | {_cell(', '.join(item['card']))} | {', '.join(item['origin'])} | {item['rows']} "
-                     f"| {item['results']} | {item['equal']} | {item['killed']}/{item['mutants']} |")  # fmt: skip
+        kill = f"{item['killed']}/{item['mutants']}"
+        lines.append(
+            _line(
+                item["set"],
+                " ".join(item["arch"]),
+                ", ".join(item["card"]),
+                ", ".join(item["origin"]),
+                item["rows"],
+                item["results"],
+                item["equal"],
+                kill,
+            )
+        )
     wrong = [row for row in score.rows if not row.passed]
     if wrong:
-        lines += [
-            "",
-            "| row that differs | arch | origin | differ | first difference |",
-            "| --- | --- | --- | ---: | --- |",
-        ]
-        lines += [f"| {_cell(row.set)} {_cell(row.row)} | {row.arch} | {row.origin} | {row.results - row.equal} of {row.results} "
-                  f"| {_cell(f'{row.first} ({row.first_place})')} |" for row in wrong]  # fmt: skip
+        head = ("row that differs", "arch", "origin", "differ", "first difference")
+        lines += ["", _line(*head), "| --- | --- | --- | ---: | --- |"]
+        for row in wrong:
+            share = f"{row.results - row.equal} of {row.results}"
+            lines.append(_line(f"{row.set} {row.row}", row.arch, row.origin, share, f"{row.first} ({row.first_place})"))
     spots = [f"- {item['set']}: {'; '.join(item['blind_spots'])}" for item in summaries(score) if item["blind_spots"]]
     if spots:
         lines += [
@@ -219,5 +256,6 @@ def to_markdown(score: Score) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|")
+def _line(*cells: object) -> str:
+    """One line of a Markdown table."""
+    return "| " + " | ".join(str(cell).replace("|", "\\|") for cell in cells) + " |"

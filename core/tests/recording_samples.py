@@ -64,7 +64,21 @@ def adds(folder: Path, count: int = 40, name: str = "adds.npz") -> Path:
     a, b = (rng.integers(0, 1 << 32, count, dtype=np.uint32) for _ in range(2))
     arrays = {"FADD.in0": a, "FADD.in1": b, "FADD.out": execute.apply(isa.lookup("FADD"), a, b)}
     row = Row("FADD", "FADD", "scalar", "add.rn.f32", ("FADD.in0", "FADD.in1"), "FADD.out", count, (("raw", count),))
-    manifest = Manifest(file=name, bytes=0, sha256="", arch="sm_86", card="made up", driver="none", origin="derived",
-                        recorded_by="test", recorded_on="2026-11-30", tool="test", licence="MIT", provenance="test", seed=5,
-                        arrays={}, rows=(row,))  # fmt: skip
+    manifest = Manifest(
+        file=name,
+        bytes=0,
+        sha256="",
+        arch="sm_86",
+        card="made up",
+        driver="none",
+        origin="derived",
+        recorded_by="test",
+        recorded_on="2026-11-30",
+        tool="test",
+        licence="MIT",
+        provenance="test",
+        seed=5,
+        arrays={},
+        rows=(row,),
+    )
     return write(folder, manifest, arrays)

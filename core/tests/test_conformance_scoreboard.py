@@ -117,9 +117,17 @@ def test_a_changed_constant_of_sm_86_is_found(change: str) -> None:
     assert report.to_json(outcome)["passed"] is False
 
 
-RULES = ("nearest even at the end", "truncation at the end", "negative zero kept", "NaN payload of the addend kept",
-         "NaN is quiet, without payload", "groups in descending order", "zero products set the exponent", "infinity times zero is ignored",
-         "opposite infinities are no NaN")  # fmt: skip
+RULES = (
+    "nearest even at the end",
+    "truncation at the end",
+    "negative zero kept",
+    "NaN payload of the addend kept",
+    "NaN is quiet, without payload",
+    "groups in descending order",
+    "zero products set the exponent",
+    "infinity times zero is ignored",
+    "opposite infinities are no NaN",
+)
 
 
 @pytest.mark.parametrize("name", RULES)
@@ -146,8 +154,15 @@ def test_the_kill_score_of_the_a2_set_shows_its_blind_spots() -> None:
     outcome = score([shared("silicon", "sm86-a2-public.npz")], Simulator("reference"))
     (summary,) = report.summaries(outcome)
     blind = set(summary["blind_spots"])
-    assert {"no floor", "floor one higher", "zero products set the exponent", "negative zero kept", "NaN is quiet, without payload",
-            "infinity times zero is ignored", "subnormal operands flushed"} <= blind  # fmt: skip
+    assert {
+        "no floor",
+        "floor one higher",
+        "zero products set the exponent",
+        "negative zero kept",
+        "NaN is quiet, without payload",
+        "infinity times zero is ignored",
+        "subnormal operands flushed",
+    } <= blind
     assert {
         "one fraction bit less",
         "one fraction bit more",

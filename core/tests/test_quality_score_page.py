@@ -21,7 +21,8 @@ addEventListener("load", () => {
   const say = (key, value) => document.body.setAttribute("data-" + key, value);
   const cells = () => [...document.querySelectorAll(".matrix .cell")];
   say("cells", cells().length);
-  const press = key => document.activeElement.dispatchEvent(new KeyboardEvent("keydown", {key, bubbles: true, cancelable: true}));
+  const stroke = key => new KeyboardEvent("keydown", {key, bubbles: true, cancelable: true});
+  const press = key => document.activeElement.dispatchEvent(stroke(key));
   cells()[0].focus();
   press("ArrowDown");
   say("moved", document.activeElement === cells()[0] ? "no" : "yes");
@@ -30,12 +31,14 @@ addEventListener("load", () => {
   say("pressed", document.querySelectorAll('.cell[aria-pressed="true"]').length);
   press("Escape");
   say("closed", document.querySelectorAll(".detail").length);
-  document.body.focus(); document.activeElement.blur(); document.dispatchEvent(new KeyboardEvent("keydown", {key: "/", bubbles: true}));
+  document.body.focus(); document.activeElement.blur(); document.dispatchEvent(stroke("/"));
   say("search", document.activeElement.id);
   const box = document.getElementById("text"); box.value = "hmma"; box.dispatchEvent(new Event("input"));
-  say("filtered", [...document.querySelectorAll('.matrix tbody th[scope="row"]')].every(th => th.textContent.includes("HMMA")) ? cells().length : -1);
+  const names = [...document.querySelectorAll('.matrix tbody th[scope="row"]')].map(th => th.textContent);
+  say("filtered", names.every(name => name.includes("HMMA")) ? cells().length : -1);
   box.value = ""; box.dispatchEvent(new Event("input"));
-  say("unnamed", [...document.querySelectorAll("button")].filter(b => !(b.getAttribute("aria-label") || b.textContent.trim())).length);
+  const named = button => button.getAttribute("aria-label") || button.textContent.trim();
+  say("unnamed", [...document.querySelectorAll("button")].filter(button => !named(button)).length);
   say("wide", document.documentElement.scrollWidth > innerWidth ? "yes" : "no");
   say("background", getComputedStyle(document.body).backgroundColor);
   say("requests", performance.getEntriesByType("resource").length);
@@ -54,11 +57,10 @@ def probe(page: Path, *options: str) -> dict[str, str]:
     """Run the page with the probe in it and read what the probe wrote into the body."""
     tested = page.with_name("probed.html")
     tested.write_text(page.read_text(encoding="utf-8").replace("</body>", PROBE), encoding="utf-8")
-    done = subprocess.run(
-        [browser(), "--headless=new", "--no-sandbox", "--disable-gpu", "--host-resolver-rules=MAP * ~NOTFOUND", "--virtual-time-budget=3000",
-         "--enable-logging=stderr", f"--user-data-dir={page.parent / 'profile'}", *options, "--dump-dom", tested.as_uri()],
-        capture_output=True, text=True, timeout=110, check=False,
-    )  # fmt: skip
+    command = [browser(), "--headless=new", "--no-sandbox", "--disable-gpu", "--host-resolver-rules=MAP * ~NOTFOUND"]
+    command += ["--virtual-time-budget=3000", "--enable-logging=stderr", f"--user-data-dir={page.parent / 'profile'}"]
+    command += [*options, "--dump-dom", tested.as_uri()]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=110, check=False)
     console = [line for line in done.stderr.splitlines() if "CONSOLE" in line]
     assert not console, console
     body = re.search(r"<body([^>]*)>", done.stdout)

@@ -16,18 +16,28 @@ def run(folder: Path, text: str, *options: str) -> subprocess.CompletedProcess[s
     (folder / "pytest.ini").write_text("[pytest]\n")
     # by name, and not by entry point: the same whether this checkout is installed or not
     plugin = ["-p", "no:phobos_sim", "-p", "phobos_sim.pytest_plugin", "-p", "no:cacheprovider"]
-    return subprocess.run([sys.executable, "-m", "pytest", "-q", *plugin, *options, str(folder)], capture_output=True, text=True,
-                          timeout=110, cwd=folder, env={**os.environ}, check=False)  # fmt: skip
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", *plugin, *options, str(folder)],
+        capture_output=True,
+        text=True,
+        timeout=110,
+        cwd=folder,
+        env={**os.environ},
+        check=False,
+    )
 
 
 def test_assert_bits_equal(tmp_path: Path) -> None:
-    done = run(tmp_path, """
+    done = run(
+        tmp_path,
+        """
 import numpy as np
 def test_equal(assert_bits_equal):
     assert_bits_equal(np.float32([1, -0.0]), np.uint32([0x3f800000, 0x80000000]))
 def test_differs(assert_bits_equal):
     assert_bits_equal(np.uint16([0x3f80, 1]), np.uint16([0x3f81, 1]), "bf16", "my kernel")
-""")  # fmt: skip
+""",
+    )
     assert "1 failed, 1 passed" in done.stdout, done.stdout + done.stderr
     assert "my kernel: 1 of 2 codes differ (1 value); first at 0: 3f80, expected 3f81 (value, 1 ulp)" in done.stdout
 
@@ -55,12 +65,17 @@ def test_fixtures_rows_and_xdist(tmp_path: Path, options: tuple[str, ...]) -> No
 
 def test_a_wrong_implementation_fails_with_the_row(tmp_path: Path) -> None:
     adds(tmp_path / "sets")
-    done = run(tmp_path, """
+    done = run(
+        tmp_path,
+        """
 def wrong(name, arch, a, b):
     return a
 def test_mine(phobos_score, phobos_recordings):
     phobos_score([r.path for r in phobos_recordings], against=wrong)
-""", "--phobos-recordings", str(tmp_path / "sets"))  # fmt: skip
+""",
+        "--phobos-recordings",
+        str(tmp_path / "sets"),
+    )
     assert "1 failed" in done.stdout and "sets/adds FADD (derived)" in done.stdout, done.stdout
 
 

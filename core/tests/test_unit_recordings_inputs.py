@@ -9,17 +9,10 @@ import pytest
 from phobos_sim import formats, isa
 from phobos_sim.formats import BF16, F16, F32, F64, S32, TF32, U8
 from phobos_sim.recordings import home, loader
-from phobos_sim.recordings.classes import (
-    MATRIX_CLASSES,
-    Stream,
-    draw,
-    matrix_classes,
-    matrix_tiles,
-    scalar_inputs,
-    specials,
-)
+from phobos_sim.recordings.classes import Stream, draw, specials
+from phobos_sim.recordings.operands import scalar_inputs
 from phobos_sim.recordings.recorder.plan import Sizes, plan
-
+from phobos_sim.recordings.tiles import MATRIX_CLASSES, matrix_classes, matrix_tiles
 
 #: The first words of one stream; a change would make every published recording irreproducible.
 PINNED = ["da6d27d3ff3a730f", "929f71f92c0e3e8d", "8e167d5a9cba23b6", "60e8a8800c193bad"]

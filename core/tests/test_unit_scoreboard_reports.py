@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 import sys
 from pathlib import Path
 from xml.etree import ElementTree
@@ -184,8 +185,20 @@ def test_the_verb_writes_every_report(tmp_path: Path) -> None:
     adds(tmp_path / "sets")
     summary = tmp_path / "summary.md"
     summary.write_text("before\n")
-    done = cli("score", tmp_path / "sets", "--device", "reference", "--json", "-", "--junit", tmp_path / "j.xml",
-               "--markdown", summary, "--html", tmp_path / "p.html")  # fmt: skip
+    done = cli(
+        "score",
+        tmp_path / "sets",
+        "--device",
+        "reference",
+        "--json",
+        "-",
+        "--junit",
+        tmp_path / "j.xml",
+        "--markdown",
+        summary,
+        "--html",
+        tmp_path / "p.html",
+    )
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["passed"] is True
     assert "40 of 40 results equal" in done.stderr
@@ -232,3 +245,15 @@ def test_a_damaged_set_is_refused_before_anything_is_computed(tmp_path: Path) ->
 def test_an_answer_of_another_shape_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(RecordingError, match="answered FADD with uint32 .3,., expected uint32 .40,."):
         score([adds(tmp_path)], Function("short", lambda name, arch, *codes: codes[0][:3]))
+
+
+@pytest.mark.slow
+def test_ten_million_results_in_bounded_memory() -> None:
+    done = subprocess.run(
+        [sys.executable, ROOT / "benchmarks" / "bench_score.py"], capture_output=True, text=True, timeout=600
+    )
+    runs = json.loads(done.stdout)["runs"]
+    assert all(
+        run["passed"] and run["results"] == 10_000_000 and run["peak_MiB"] < 1024 for run in runs if "error" not in run
+    ), runs
+    assert "error" not in runs[0], runs

@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from phobos_sim import formats, isa
-from phobos_sim.recordings.classes import matrix_classes, matrix_tiles
+from phobos_sim.recordings.tiles import matrix_classes, matrix_tiles
 from phobos_sim.reference import execute
 from phobos_sim.scoreboard import mutants, rounded
 from phobos_sim.scoreboard.rules import hmma, rules_of
@@ -70,8 +70,10 @@ def exact(a: np.ndarray, b: np.ndarray, c: int, operand: formats.Format, result:
         magnitude = Fraction(int(significand)) * Fraction(2) ** (int(exponent) - fmt.fraction_bits)
         return -magnitude if negative else magnitude
 
-    terms = [value(c, result)] + [x * y if x is not None and y is not None else None for x, y in
-                                  ((value(int(p), operand), value(int(q), operand)) for p, q in zip(a, b))]  # fmt: skip
+    terms = [value(c, result)] + [
+        x * y if x is not None and y is not None else None
+        for x, y in ((value(int(p), operand), value(int(q), operand)) for p, q in zip(a, b))
+    ]
     if any(term is None for term in terms):
         return None
     total = sum(terms, Fraction(0))  # type: ignore[arg-type]

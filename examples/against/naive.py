@@ -12,8 +12,8 @@ FLOATS = {"f16": np.float16, "f32": np.float32}
 
 
 def floats(operand):
-    codes = np.frombuffer(bytes.fromhex(operand["hex"]), "<" + np.dtype(operand["dtype"]).str[1:]).reshape(operand["shape"])
-    return codes.view(FLOATS[operand["format"]]).astype(np.float64)
+    values = np.frombuffer(bytes.fromhex(operand["hex"]), FLOATS[operand["format"]])
+    return values.reshape(operand["shape"]).astype(np.float64)
 
 
 for line in sys.stdin:

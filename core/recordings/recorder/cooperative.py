@@ -111,7 +111,15 @@ def offer_of(row: Instruction) -> Offer | None:
     if any(name not in _COMPONENTS for name in names):
         return None
     kinds = [_COMPONENTS[name] for name in names]
-    return (row.shape.m, row.shape.n, row.shape.k, kinds[0], kinds[1], kinds[2], bool(row.keywords.get("saturate", False)))
+    return (
+        row.shape.m,
+        row.shape.n,
+        row.shape.k,
+        kinds[0],
+        kinds[1],
+        kinds[2],
+        bool(row.keywords.get("saturate", False)),
+    )
 
 
 def offers(physical: Any) -> frozenset[Offer]:
@@ -119,7 +127,9 @@ def offers(physical: Any) -> frozenset[Offer]:
     from ...gpu.device import _load
 
     vk, state = api(), _load()
-    address = vk.vkGetInstanceProcAddr(state.instance, vk.ffi.new("char[]", b"vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR"))
+    address = vk.vkGetInstanceProcAddr(
+        state.instance, vk.ffi.new("char[]", b"vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR")
+    )
     if address == vk.ffi.NULL:
         raise UnavailableError(f"the Vulkan loader does not know {_EXTENSION}; install a newer one")
     query = vk.ffi.cast("PFN_vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR", address)

@@ -26,8 +26,8 @@ _OP = {"EntryPoint": 15, "ExecutionMode": 16, "Capability": 17, "Extension": 10,
        "Variable": 59, "Load": 61, "AccessChain": 65, "IMul": 132, "Label": 248, "Return": 253,
        "TypeCooperativeMatrix": 4456, "CooperativeMatrixLoad": 4457, "CooperativeMatrixStore": 4458,
        "CooperativeMatrixMulAdd": 4459}  # fmt: skip
-_CAPABILITIES = {"Shader": 1, "Float16": 9, "Int8": 39, "StorageBuffer16BitAccess": 4433, "StorageBuffer8BitAccess": 4448,
-                 "VulkanMemoryModel": 5345, "CooperativeMatrixKHR": 6022}  # fmt: skip
+_CAPABILITIES = {"Shader": 1, "Float16": 9, "Int8": 39, "StorageBuffer16BitAccess": 4433,
+                 "StorageBuffer8BitAccess": 4448, "VulkanMemoryModel": 5345, "CooperativeMatrixKHR": 6022}  # fmt: skip
 
 
 class _Module:
@@ -80,7 +80,10 @@ def tile_module(row: Instruction) -> bytes:
     module = _Module()
     _head(module, formats)
     void, u32 = module.typed("TypeVoid"), module.typed("TypeInt", 32, 0)
-    constants = {value: module.valued("types", "Constant", u32, value) for value in sorted({0, 1, 2, 3, m, n, k, m * k, k * n, m * n})}
+    constants = {
+        value: module.valued("types", "Constant", u32, value)
+        for value in sorted({0, 1, 2, 3, m, n, k, m * k, k * n, m * n})
+    }
     elements: dict[Format, int] = {}
     for fmt in formats:
         if fmt not in elements:
@@ -92,8 +95,10 @@ def tile_module(row: Instruction) -> bytes:
         key = (elements[fmt], constants[_SUBGROUP], constants[rows], constants[columns], constants[use])
         if key not in matrices:
             matrices[key] = module.typed("TypeCooperativeMatrix", *key)
-    kinds = [matrices[elements[fmt], constants[_SUBGROUP], constants[rows], constants[columns], constants[use]]
-             for fmt, (rows, columns, use) in zip(formats, shapes)]  # fmt: skip
+    kinds = [
+        matrices[elements[fmt], constants[_SUBGROUP], constants[rows], constants[columns], constants[use]]
+        for fmt, (rows, columns, use) in zip(formats, shapes)
+    ]
     group = _entry(module, void, u32, [variable for variable, _, _ in buffers])
     _body(module, row, group, buffers, kinds, u32, constants, shapes)
     return module.bytes()
@@ -146,8 +151,12 @@ def _body(module: _Module, row: Instruction, group: int, buffers, kinds, u32: in
     for (variable, element, _), (rows, columns, _use) in zip(buffers, shapes):
         start = module.valued("body", "IMul", u32, group, constants[rows * columns])
         pointers.append(module.valued("body", "AccessChain", element, variable, constants[0], start))
-    loaded = [module.valued("body", "CooperativeMatrixLoad", kinds[i], pointers[i], constants[_ROW_MAJOR], constants[shapes[i][1]])
-              for i in range(3)]  # fmt: skip
+    loaded = [
+        module.valued(
+            "body", "CooperativeMatrixLoad", kinds[i], pointers[i], constants[_ROW_MAJOR], constants[shapes[i][1]]
+        )
+        for i in range(3)
+    ]
     result = module.valued("body", "CooperativeMatrixMulAdd", kinds[3], *loaded, *_operand_flags(row))
     module.emit("body", "CooperativeMatrixStore", pointers[3], result, constants[_ROW_MAJOR], constants[shapes[3][1]])
     module.emit("body", "Return")

@@ -121,8 +121,17 @@ class Card:
         text = ptx.encode() + b"\0"
         self.driver.call("cuLinkCreate_v2", 0, None, None, ctypes.byref(state))
         try:
-            self.driver.call("cuLinkAddData_v2", state, _PTX_INPUT, ctypes.c_char_p(text), ctypes.c_size_t(len(text)),
-                             b"body.ptx", 0, None, None)  # fmt: skip
+            self.driver.call(
+                "cuLinkAddData_v2",
+                state,
+                _PTX_INPUT,
+                ctypes.c_char_p(text),
+                ctypes.c_size_t(len(text)),
+                b"body.ptx",
+                0,
+                None,
+                None,
+            )
             self.driver.call("cuLinkComplete", state, ctypes.byref(image), ctypes.byref(size))
             return ctypes.string_at(image.value or 0, size.value)
         finally:
@@ -131,8 +140,12 @@ class Card:
     def upload(self, array: np.ndarray) -> Buffer:
         buffer = Buffer(self, array.nbytes)
         contiguous = np.ascontiguousarray(array)
-        self.driver.call("cuMemcpyHtoD_v2", buffer.address, ctypes.c_void_p(contiguous.ctypes.data),
-                         ctypes.c_size_t(contiguous.nbytes))  # fmt: skip
+        self.driver.call(
+            "cuMemcpyHtoD_v2",
+            buffer.address,
+            ctypes.c_void_p(contiguous.ctypes.data),
+            ctypes.c_size_t(contiguous.nbytes),
+        )
         return buffer
 
 
@@ -162,8 +175,10 @@ def _patched(image: bytes, old: int, new: int) -> bytes:
     before, after = struct.pack("<I", old), struct.pack("<I", new)
     found = image.count(before)
     if found != 1:
-        raise DriverError(f"the constant {old:08x} occurs {found} times in the assembled code, expected once: this driver "
-                          "assembles the body differently, so the row cannot be recorded")  # fmt: skip
+        raise DriverError(
+            f"the constant {old:08x} occurs {found} times in the assembled code, expected once: this driver "
+            "assembles the body differently, so the row cannot be recorded"
+        )
     return image.replace(before, after)
 
 

@@ -29,7 +29,7 @@ class Fragment:
 
     @property
     def registers(self) -> int:
-        return self.rows.shape[1] * self.bits // 32
+        return int(self.rows.shape[1]) * self.bits // 32
 
     def pack(self, tiles: np.ndarray) -> np.ndarray:
         """[t, rows, columns] codes -> [t, 32, registers] words."""
@@ -71,12 +71,16 @@ def layout(row: Instruction) -> Layout:
     inner = np.arange(32) & 3  # its position along k and along the columns of C
     run = 32 // operand.bits  # neighbours along k that share a register
     blocks = range(0, k, 4 * run)  # registers a lane needs to cover k
-    a_rows, a_columns = _stack([(group + 8 * half, block + inner * run + i) for block in blocks for half in range(m // 8)
-                                for i in range(run)])  # fmt: skip
+    a_rows, a_columns = _stack(
+        [(group + 8 * half, block + inner * run + i) for block in blocks for half in range(m // 8) for i in range(run)]
+    )
     b_rows, b_columns = _stack([(block + inner * run + i, group) for block in blocks for i in range(run)])
     c_rows, c_columns = _stack([(group + 8 * half, 2 * inner + i) for half in range(m // 8) for i in range(2)])
-    return Layout(Fragment(a_rows, a_columns, operand.bits), Fragment(b_rows, b_columns, operand.bits),
-                  Fragment(c_rows, c_columns, result.bits))  # fmt: skip
+    return Layout(
+        Fragment(a_rows, a_columns, operand.bits),
+        Fragment(b_rows, b_columns, operand.bits),
+        Fragment(c_rows, c_columns, result.bits),
+    )
 
 
 def _stack(places: list[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
@@ -114,10 +118,17 @@ def _mma(row: Instruction, fragments: Layout) -> str:
 
 
 def _header(capability: int, name: str, parameters: str, fragments: Layout) -> list[str]:
-    return [f".version {ptx_version(capability)}", f".target sm_{capability}", ".address_size 64",
-            f".visible .entry {name}({parameters})", "{",
-            f".reg .b32 %a<{fragments.a.registers}>; .reg .b32 %b<{fragments.b.registers}>; .reg .b32 %c<{fragments.c.registers}>;",
-            ".reg .u32 %i, %n, %s, %lane, %k, %kt, %mt, %nt, %nts; .reg .u64 %pa, %pb, %pc, %pd, %po, %o; .reg .pred %done;"]  # fmt: skip
+    return [
+        f".version {ptx_version(capability)}",
+        f".target sm_{capability}",
+        ".address_size 64",
+        f".visible .entry {name}({parameters})",
+        "{",
+        *(f".reg .b32 %{n}<{f.registers}>;" for n, f in zip("abc", (fragments.a, fragments.b, fragments.c))),
+        ".reg .u32 %i, %n, %s, %lane, %k, %kt, %mt, %nt, %nts;",
+        ".reg .u64 %pa, %pb, %pc, %pd, %po, %o;",
+        ".reg .pred %done;",
+    ]
 
 
 def tile_kernel(name: str, row: Instruction, capability: int) -> str:
@@ -126,11 +137,21 @@ def tile_kernel(name: str, row: Instruction, capability: int) -> str:
     lines = _header(
         capability, name, ".param .u32 n, .param .u64 a, .param .u64 b, .param .u64 c, .param .u64 d", fragments
     )
-    lines += ["mov.u32 %i, %ctaid.x;", "mov.u32 %n, %ntid.x;", "mov.u32 %s, %tid.x;", "mad.lo.u32 %i, %i, %n, %s;",
-              "ld.param.u32 %n, [n];", "setp.ge.u32 %done, %i, %n;", "@%done ret;"]  # fmt: skip
+    lines += [
+        "mov.u32 %i, %ctaid.x;",
+        "mov.u32 %n, %ntid.x;",
+        "mov.u32 %s, %tid.x;",
+        "mad.lo.u32 %i, %i, %n, %s;",
+        "ld.param.u32 %n, [n];",
+        "setp.ge.u32 %done, %i, %n;",
+        "@%done ret;",
+    ]
     for letter, fragment in (("a", fragments.a), ("b", fragments.b), ("c", fragments.c), ("d", fragments.c)):
-        lines += [f"ld.param.u64 %p{letter}, [{letter}];", f"mul.wide.u32 %o, %i, {4 * fragment.registers};",
-                  f"add.u64 %p{letter}, %p{letter}, %o;"]  # fmt: skip
+        lines += [
+            f"ld.param.u64 %p{letter}, [{letter}];",
+            f"mul.wide.u32 %o, %i, {4 * fragment.registers};",
+            f"add.u64 %p{letter}, %p{letter}, %o;",
+        ]
     for letter, fragment in (("a", fragments.a), ("b", fragments.b), ("c", fragments.c)):
         lines += _loads(letter, fragment.registers, f"%p{letter}")
     lines.append(_mma(row, fragments))
@@ -145,20 +166,52 @@ def gemm_kernel(name: str, row: Instruction, capability: int) -> str:
     order holds kts 32-bit k-tile numbers. The accumulator stays in registers over the whole loop.
     """
     f = layout(row)
-    lines = _header(capability, name, ".param .u32 kts, .param .u32 nts, .param .u64 a, .param .u64 b, .param .u64 c, "
-                    ".param .u64 d, .param .u64 order", f)  # fmt: skip
-    lines += ["mov.u32 %nt, %ctaid.x;", "mov.u32 %mt, %ctaid.y;", "mov.u32 %lane, %tid.x;", "ld.param.u32 %n, [kts];",
-              "ld.param.u32 %nts, [nts];", "ld.param.u64 %po, [order];",
-              "mad.lo.u32 %i, %mt, %nts, %nt;", "mad.lo.u32 %i, %i, 32, %lane;"]  # fmt: skip
+    lines = _header(
+        capability,
+        name,
+        ".param .u32 kts, .param .u32 nts, .param .u64 a, .param .u64 b, .param .u64 c, "
+        ".param .u64 d, .param .u64 order",
+        f,
+    )
+    lines += [
+        "mov.u32 %nt, %ctaid.x;",
+        "mov.u32 %mt, %ctaid.y;",
+        "mov.u32 %lane, %tid.x;",
+        "ld.param.u32 %n, [kts];",
+        "ld.param.u32 %nts, [nts];",
+        "ld.param.u64 %po, [order];",
+        "mad.lo.u32 %i, %mt, %nts, %nt;",
+        "mad.lo.u32 %i, %i, 32, %lane;",
+    ]
     for letter in "cd":
-        lines += [f"ld.param.u64 %p{letter}, [{letter}];", f"mul.wide.u32 %o, %i, {4 * f.c.registers};",
-                  f"add.u64 %p{letter}, %p{letter}, %o;"]  # fmt: skip
-    lines += [*_loads("c", f.c.registers, "%pc"), "mov.u32 %k, 0;", "LOOP:", "mul.wide.u32 %o, %k, 4;",
-              "add.u64 %o, %po, %o;", "ld.global.u32 %kt, [%o];",
-              "mad.lo.u32 %i, %mt, %n, %kt;", "mad.lo.u32 %i, %i, 32, %lane;", f"mul.wide.u32 %o, %i, {4 * f.a.registers};",
-              "ld.param.u64 %pa, [a];", "add.u64 %pa, %pa, %o;", *_loads("a", f.a.registers, "%pa"),
-              "mad.lo.u32 %i, %kt, %nts, %nt;", "mad.lo.u32 %i, %i, 32, %lane;", f"mul.wide.u32 %o, %i, {4 * f.b.registers};",
-              "ld.param.u64 %pb, [b];", "add.u64 %pb, %pb, %o;", *_loads("b", f.b.registers, "%pb"),
-              _mma(row, f), "add.u32 %k, %k, 1;", "setp.lt.u32 %done, %k, %n;", "@%done bra LOOP;"]  # fmt: skip
+        lines += [
+            f"ld.param.u64 %p{letter}, [{letter}];",
+            f"mul.wide.u32 %o, %i, {4 * f.c.registers};",
+            f"add.u64 %p{letter}, %p{letter}, %o;",
+        ]
+    lines += [
+        *_loads("c", f.c.registers, "%pc"),
+        "mov.u32 %k, 0;",
+        "LOOP:",
+        "mul.wide.u32 %o, %k, 4;",
+        "add.u64 %o, %po, %o;",
+        "ld.global.u32 %kt, [%o];",
+        "mad.lo.u32 %i, %mt, %n, %kt;",
+        "mad.lo.u32 %i, %i, 32, %lane;",
+        f"mul.wide.u32 %o, %i, {4 * f.a.registers};",
+        "ld.param.u64 %pa, [a];",
+        "add.u64 %pa, %pa, %o;",
+        *_loads("a", f.a.registers, "%pa"),
+        "mad.lo.u32 %i, %kt, %nts, %nt;",
+        "mad.lo.u32 %i, %i, 32, %lane;",
+        f"mul.wide.u32 %o, %i, {4 * f.b.registers};",
+        "ld.param.u64 %pb, [b];",
+        "add.u64 %pb, %pb, %o;",
+        *_loads("b", f.b.registers, "%pb"),
+        _mma(row, f),
+        "add.u32 %k, %k, 1;",
+        "setp.lt.u32 %done, %k, %n;",
+        "@%done bra LOOP;",
+    ]
     lines += [f"st.global.b32 [%pd + {4 * i}], %c{i};" for i in range(f.c.registers)]
     return "\n".join([*lines, "ret;", "}", ""])

@@ -20,14 +20,16 @@ import numpy as np
 from ... import isa
 from ...formats import FORMATS, Format
 from ...isa import Instruction
-from ..classes import DTYPES, Stream, build, codes, matrix_classes, matrix_tiles, scalar_inputs
+from ..classes import DTYPES, Stream, build, codes
 from ..corners import Corner
+from ..operands import scalar_inputs
+from ..tiles import matrix_classes, matrix_tiles
 from .scalar_ptx import Body, body_for
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """How much is recorded: results per scalar class, tiles per matrix class (integer rows need fewer), largest GEMM."""
+    """How much is recorded: results per scalar class, tiles per matrix class (integers need fewer), largest GEMM."""
 
     scalar: int = 768
     integer: int = 192

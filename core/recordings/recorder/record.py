@@ -72,8 +72,17 @@ class Recorded:
     failed: tuple[tuple[str, str], ...]
 
 
-def record(out: Path, recorder: Recorder, corners: list[Corner], *, seed: int = 1, sizes: Sizes | None = None,
-           who: Who | None = None, verify: bool = False, progress: Progress = lambda *_: None) -> Recorded:  # fmt: skip
+def record(
+    out: Path,
+    recorder: Recorder,
+    corners: list[Corner],
+    *,
+    seed: int = 1,
+    sizes: Sizes | None = None,
+    who: Who | None = None,
+    verify: bool = False,
+    progress: Progress = lambda *_: None,
+) -> Recorded:
     """Record every row the card has into `out`. RecordingError if a layout or a verification fails."""
     jobs, skipped = plan(recorder.capability, seed, sizes or Sizes(), corners)
     reasons = [(job, recorder.supports(job)) for job in jobs]
@@ -112,8 +121,10 @@ def _run_or_resume(recorder: Recorder, job: Job, partial: Path, verify: bool) ->
         again = recorder.run(job)
         if not np.array_equal(result, again):
             where = np.flatnonzero(result.ravel() != again.ravel())[0]
-            raise RecordingError(f"verification: {job.name} gave {result.ravel()[where]:x} and then {again.ravel()[where]:x} at "
-                                 f"result {where}; the card or its memory is not reliable, nothing of it was kept")  # fmt: skip
+            raise RecordingError(
+                f"verification: {job.name} gave {result.ravel()[where]:x} and then {again.ravel()[where]:x} at "
+                f"result {where}; the card or its memory is not reliable, nothing of it was kept"
+            )
     partial.mkdir(parents=True, exist_ok=True)
     beside = kept.with_suffix(".new.npy")
     np.save(beside, result, allow_pickle=False)
@@ -137,8 +148,20 @@ def _write(out: Path, file: str, done: list[tuple[Job, np.ndarray]], recorder: R
     for job, result in done:
         arrays.update(job.inputs)
         arrays[job.output] = result
-        rows.append(Row(job.name, job.row.key, job.kind, recorder.describe(job), tuple(job.inputs), job.output, int(result.size),
-                        tuple(job.classes), tuple(job.labels), job.k_order))  # fmt: skip
+        rows.append(
+            Row(
+                job.name,
+                job.row.key,
+                job.kind,
+                recorder.describe(job),
+                tuple(job.inputs),
+                job.output,
+                int(result.size),
+                tuple(job.classes),
+                tuple(job.labels),
+                job.k_order,
+            )
+        )
     manifest = Manifest(
         file=f"{file}.npz", bytes=0, sha256="", arch=f"sm_{recorder.capability}", card=recorder.name,
         driver=recorder.driver_version, origin="silicon", recorded_by=who.by, recorded_on=who.date,

@@ -112,15 +112,27 @@ def _single(add, plain) -> None:  # type: ignore[no-untyped-def]
         add(key, "f32", "f32", f"{source} {{d}}, {{a}};", patch=REVOLUTIONS)
     add("exp.f32", "f32", "f32", "mul.rn.f32 %t0, {a}, 0f3FB8AA3B;", "ex2.approx.ftz.f32 {d}, %t0;")
     add("log.f32", "f32", "f32", "lg2.approx.ftz.f32 %t0, {a};", "mul.rn.f32 {d}, %t0, 0f3F317218;")
-    add("pow.f32", "f32 f32", "f32", "lg2.approx.ftz.f32 %t0, {a};", "mul.rn.f32 %t1, {b}, %t0;",
-        "ex2.approx.ftz.f32 {d}, %t1;")  # fmt: skip
+    add(
+        "pow.f32",
+        "f32 f32",
+        "f32",
+        "lg2.approx.ftz.f32 %t0, {a};",
+        "mul.rn.f32 %t1, {b}, %t0;",
+        "ex2.approx.ftz.f32 {d}, %t1;",
+    )
     add("rem.f32", "f32 f32", "f32", *_remainder32("{a}", "{b}", "{d}"))
 
 
 def _remainder32(a: str, b: str, d: str) -> tuple[str, ...]:
     """Language remainder: q = a/b rounded, truncated, then a - q*b with one rounding; a where b is infinite."""
-    return (f"div.rn.f32 %t4, {a}, {b};", "cvt.rzi.f32.f32 %t5, %t4;", "neg.f32 %t6, %t5;",
-            f"fma.rn.f32 %t7, %t6, {b}, {a};", f"testp.infinite.f32 %q1, {b};", f"selp.b32 {d}, {a}, %t7, %q1;")  # fmt: skip
+    return (
+        f"div.rn.f32 %t4, {a}, {b};",
+        "cvt.rzi.f32.f32 %t5, %t4;",
+        "neg.f32 %t6, %t5;",
+        f"fma.rn.f32 %t7, %t6, {b}, {a};",
+        f"testp.infinite.f32 %q1, {b};",
+        f"selp.b32 {d}, {a}, %t7, %q1;",
+    )
 
 
 def _double(add, plain) -> None:  # type: ignore[no-untyped-def]
@@ -128,8 +140,17 @@ def _double(add, plain) -> None:  # type: ignore[no-untyped-def]
         plain(f"{operation}.rn.f64", "f64 f64", "f64")
     plain("fma.rn.f64", "f64 f64 f64", "f64")
     plain("neg.f64", "f64", "f64")
-    add("rem.f64", "f64 f64", "f64", "div.rn.f64 %l0, {a}, {b};", "cvt.rzi.f64.f64 %l1, %l0;", "neg.f64 %l2, %l1;",
-        "fma.rn.f64 %l3, %l2, {b}, {a};", "testp.infinite.f64 %q1, {b};", "selp.b64 {d}, {a}, %l3, %q1;")  # fmt: skip
+    add(
+        "rem.f64",
+        "f64 f64",
+        "f64",
+        "div.rn.f64 %l0, {a}, {b};",
+        "cvt.rzi.f64.f64 %l1, %l0;",
+        "neg.f64 %l2, %l1;",
+        "fma.rn.f64 %l3, %l2, {b}, {a};",
+        "testp.infinite.f64 %q1, {b};",
+        "selp.b64 {d}, {a}, %l3, %q1;",
+    )
 
 
 def _half(add, plain) -> None:  # type: ignore[no-untyped-def]
@@ -179,9 +200,15 @@ def _compare_select(add, plain) -> None:  # type: ignore[no-untyped-def]
             add(f"setp.{name}.{fmt}", f"{fmt} {fmt}", "pred", f"setp.{name}.{wide} %q0, {{a}}, {{b}};", flag)
         if name in ("eq", "ne"):
             add(f"setp.{name}.pred", "pred pred", "pred", f"setp.{name}.u32 %q0, {{a}}, {{b}};", flag)
-    greater = {"f32": ("setp.gt.f32", "b32"), "f64": ("setp.gt.f64", "b64"), "f16": ("setp.gt.f16", "b16"),
-               "s8": ("setp.gt.s32", "b32"), "u8": ("setp.gt.u32", "b32"), "s32": ("setp.gt.s32", "b32"),
-               "s64": ("setp.gt.s64", "b64")}  # fmt: skip
+    greater = {
+        "f32": ("setp.gt.f32", "b32"),
+        "f64": ("setp.gt.f64", "b64"),
+        "f16": ("setp.gt.f16", "b16"),
+        "s8": ("setp.gt.s32", "b32"),
+        "u8": ("setp.gt.u32", "b32"),
+        "s32": ("setp.gt.s32", "b32"),
+        "s64": ("setp.gt.s64", "b64"),
+    }
     for fmt, (compare, width) in greater.items():
         add(
             f"max.sel.{fmt}",
@@ -195,9 +222,15 @@ def _compare_select(add, plain) -> None:  # type: ignore[no-untyped-def]
 
 
 def _conversions(add, plain) -> None:  # type: ignore[no-untyped-def]
-    for key, source, target in (("cvt.rn.f16.f32", "f32", "f16"), ("cvt.rz.f16.f32", "f32", "f16"), ("cvt.f32.f16", "f16", "f32"),
-                                ("cvt.rn.f32.f64", "f64", "f32"), ("cvt.rn.f16.f64", "f64", "f16"), ("cvt.f64.f32", "f32", "f64"),
-                                ("cvt.f64.f16", "f16", "f64")):  # fmt: skip
+    for key, source, target in (
+        ("cvt.rn.f16.f32", "f32", "f16"),
+        ("cvt.rz.f16.f32", "f32", "f16"),
+        ("cvt.f32.f16", "f16", "f32"),
+        ("cvt.rn.f32.f64", "f64", "f32"),
+        ("cvt.rn.f16.f64", "f64", "f16"),
+        ("cvt.f64.f32", "f32", "f64"),
+        ("cvt.f64.f16", "f16", "f64"),
+    ):
         plain(key, source, target)
     plain("cvt.rn.bf16.f32", "f32", "bf16", since=80)
     plain("cvt.rna.tf32.f32", "f32", "tf32", since=80)
@@ -281,8 +314,15 @@ def _integers(add, plain) -> None:  # type: ignore[no-untyped-def]
             if narrow is None:
                 add(f"{operation}.{fmt}", pair, fmt, f"{operation}.{wide} {{d}}, {{a}}, {{b}};")
             else:  # a compiler divides bytes in 16 bits
-                add(f"{operation}.{fmt}", pair, fmt, "cvt.u16.u32 %h0, {a};", "cvt.u16.u32 %h1, {b};",
-                    f"{operation}.{narrow} %h2, %h0, %h1;", "cvt.u32.u16 {d}, %h2;")  # fmt: skip
+                add(
+                    f"{operation}.{fmt}",
+                    pair,
+                    fmt,
+                    "cvt.u16.u32 %h0, {a};",
+                    "cvt.u16.u32 %h1, {b};",
+                    f"{operation}.{narrow} %h2, %h0, %h1;",
+                    "cvt.u32.u16 {d}, %h2;",
+                )
         for operation in ("and", "or", "xor"):
             add(f"{operation}.{fmt}", pair, fmt, f"{operation}.{bits} {{d}}, {{a}}, {{b}};")
         add(f"not.{fmt}", fmt, fmt, f"not.{bits} {{d}}, {{a}};")
@@ -292,8 +332,15 @@ def _integers(add, plain) -> None:  # type: ignore[no-untyped-def]
         add(f"shl.{fmt}", pair, fmt, *count, f"shl.{bits} {{d}}, {{a}}, %t0;")
         add(f"shr.{fmt}", pair, fmt, *count, f"shr.{wide} {{d}}, {{a}}, %t0;")
     for operation in ("and", "or", "xor"):
-        add(f"{operation}.pred", "pred pred", "pred", "setp.ne.u32 %q0, {a}, 0;", "setp.ne.u32 %q1, {b}, 0;",
-            f"{operation}.pred %q2, %q0, %q1;", "selp.b32 {d}, 1, 0, %q2;")  # fmt: skip
+        add(
+            f"{operation}.pred",
+            "pred pred",
+            "pred",
+            "setp.ne.u32 %q0, {a}, 0;",
+            "setp.ne.u32 %q1, {b}, 0;",
+            f"{operation}.pred %q2, %q0, %q1;",
+            "selp.b32 {d}, 1, 0, %q2;",
+        )
     add("not.pred", "pred", "pred", "setp.ne.u32 %q0, {a}, 0;", "not.pred %q1, %q0;", "selp.b32 {d}, 1, 0, %q1;")
     for fmt in ("s32", "s64"):
         plain(f"mad.lo.{fmt}", f"{fmt} {fmt} {fmt}", fmt)
@@ -303,8 +350,20 @@ def _integers(add, plain) -> None:  # type: ignore[no-untyped-def]
 
 
 # memory type and register width of each format
-_LOAD = {"pred": ("u8", 32), "s8": ("s8", 32), "u8": ("u8", 32), "f16": ("b16", 16), "bf16": ("b16", 16), "s16": ("b16", 16),
-         "f32": ("b32", 32), "tf32": ("b32", 32), "s32": ("b32", 32), "u32": ("b32", 32), "f64": ("b64", 64), "s64": ("b64", 64)}  # fmt: skip
+_LOAD = {
+    "pred": ("u8", 32),
+    "s8": ("s8", 32),
+    "u8": ("u8", 32),
+    "f16": ("b16", 16),
+    "bf16": ("b16", 16),
+    "s16": ("b16", 16),
+    "f32": ("b32", 32),
+    "tf32": ("b32", 32),
+    "s32": ("b32", 32),
+    "u32": ("b32", 32),
+    "f64": ("b64", 64),
+    "s64": ("b64", 64),
+}
 
 
 def kernel(name: str, body: Body, capability: int) -> str:
@@ -313,25 +372,49 @@ def kernel(name: str, body: Body, capability: int) -> str:
     registers = {letter: f"%x{letter}" for letter in letters}
     lines = []
     for index, (letter, fmt) in enumerate(zip(letters, body.operands, strict=True)):
-        lines += [f"ld.param.u64 %p, [in{index}];", f"mul.wide.u32 %o, %i, {_bytes(fmt)};", "add.u64 %p, %p, %o;",
-                  f"ld.global.{_LOAD[fmt][0]} {registers[letter]}, [%p];"]  # fmt: skip
+        lines += [
+            f"ld.param.u64 %p, [in{index}];",
+            f"mul.wide.u32 %o, %i, {_bytes(fmt)};",
+            "add.u64 %p, %p, %o;",
+            f"ld.global.{_LOAD[fmt][0]} {registers[letter]}, [%p];",
+        ]
     values = dict(registers, d="%xd")
     lines += [line.format(**values) for line in body.lines]
     store = _LOAD[body.result][0].replace("s8", "u8")
-    lines += ["ld.param.u64 %p, [out];", f"mul.wide.u32 %o, %i, {_bytes(body.result)};", "add.u64 %p, %p, %o;",
-              f"st.global.{store} [%p], %xd;"]  # fmt: skip
+    lines += [
+        "ld.param.u64 %p, [out];",
+        f"mul.wide.u32 %o, %i, {_bytes(body.result)};",
+        "add.u64 %p, %p, %o;",
+        f"st.global.{store} [%p], %xd;",
+    ]
     declarations = [
         f".reg .b{_LOAD[fmt][1]} {registers[letter]};" for letter, fmt in zip(letters, body.operands, strict=True)
     ]
     declarations.append(f".reg .b{_LOAD[body.result][1]} %xd;")
     parameters = ", ".join(f".param .u64 in{index}" for index in range(3))
-    return "\n".join([
-        f".version {ptx_version(capability)}", f".target sm_{capability}", ".address_size 64",
-        f".visible .entry {name}(.param .u32 n, {parameters}, .param .u64 out)", "{",
-        ".reg .b32 %t<8>; .reg .b16 %h<4>; .reg .b64 %l<4>; .reg .pred %q<3>;",
-        ".reg .u32 %i, %n, %s; .reg .u64 %p, %o; .reg .pred %done;", *declarations,
-        "mov.u32 %i, %ctaid.x;", "mov.u32 %n, %ntid.x;", "mov.u32 %s, %tid.x;", "mad.lo.u32 %i, %i, %n, %s;",
-        "ld.param.u32 %n, [n];", "setp.ge.u32 %done, %i, %n;", "@%done ret;", *lines, "ret;", "}", ""])  # fmt: skip
+    return "\n".join(
+        [
+            f".version {ptx_version(capability)}",
+            f".target sm_{capability}",
+            ".address_size 64",
+            f".visible .entry {name}(.param .u32 n, {parameters}, .param .u64 out)",
+            "{",
+            ".reg .b32 %t<8>; .reg .b16 %h<4>; .reg .b64 %l<4>; .reg .pred %q<3>;",
+            ".reg .u32 %i, %n, %s; .reg .u64 %p, %o; .reg .pred %done;",
+            *declarations,
+            "mov.u32 %i, %ctaid.x;",
+            "mov.u32 %n, %ntid.x;",
+            "mov.u32 %s, %tid.x;",
+            "mad.lo.u32 %i, %i, %n, %s;",
+            "ld.param.u32 %n, [n];",
+            "setp.ge.u32 %done, %i, %n;",
+            "@%done ret;",
+            *lines,
+            "ret;",
+            "}",
+            "",
+        ]
+    )
 
 
 def _bytes(fmt: str) -> int:
