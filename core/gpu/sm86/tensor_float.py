@@ -19,8 +19,8 @@ or 16 products:
 5. `m & ~(m >> 24)` clears the first bit below the 24 leading ones (and some below it), so that converting to f32 in
    round-to-nearest (or toward zero) truncates (R7).
 6. For f16 results the truncated 24 bits get a sticky last bit, then one magic addition rounds to nearest even.
-7. R9: the f32 sum of the addend and all products is infinite or NaN exactly where the group's result is, with its sign:
-   finite sums are far from overflow. For f32 results this sum runs along the whole chain and is looked at once.
+7. R9: the f32 sum of the addend and all products is infinite or NaN exactly where the group's result is, with its
+   sign: finite sums are far from overflow.
 
 Needs of the device's floats: exact multiplication of normal numbers, conversion that truncates; for f16 results and
 specials also round-to-nearest addition, infinities and NaN. Nothing needs subnormals or a NaN payload.
@@ -91,7 +91,7 @@ class FloatCore:
     """Contraction core on f32; an operand is (value, nominal exponent field); see `chains` for the protocol.
 
     plain: the caller knows that `is_plain` holds for all operands (not the addend); anything else gives wrong results.
-    State: f32 results (code, and unless plain the f32 sum of all terms); f16 results (value as f32).
+    State: the code for f32 results, the value as f32 for f16 results.
     """
 
     form = "float"
@@ -132,70 +132,64 @@ class FloatCore:
         if self.rules.result is F16:
             value = e.extract(unpack_half(e, e.select(code.eq(F16.sign_bit), e.u32(0), code)), 0)
             return (value,)
-        code = e.select(code.eq(SIGN), e.u32(0), code)
-        return (code,) if self.plain else (code, code.f)
+        return (e.select(code.eq(SIGN), e.u32(0), code),)
 
     def result(self, e: Builder, acc: State) -> Value:
         """The accumulator's code, with the canonical NaN."""
         if self.rules.result is F16:
             return pack_half(e, acc[0])
         code = acc[0]
-        if not self.plain:
-            bits = acc[1].bits
-            code = e.select((bits & ~SIGN) >= F32.infinity, bits, code)
         return e.select((code & ~SIGN) > F32.infinity, e.u32(F32.canonical_nan), code)
 
     # ---- one group -----------------------------------------------------------------------------------------------
 
     def step(self, e: Builder, acc: State, a: Sequence[Operand], b: Sequence[Operand]) -> State:
         top = reduce(e.max, [x[1] + y[1] for x, y in zip(a, b, strict=True)])
-        if self.rules.result is F16:
-            return self._step_f16(e, acc[0], a, b, top)
-        return self._step_f32(e, acc, a, b, top)
+        step = self._step_f16 if self.rules.result is F16 else self._step_f32
+        return (step(e, acc[0], a, b, top),)
 
-    def _step_f32(self, e: Builder, acc: State, a: Sequence[Operand], b: Sequence[Operand], top: Value) -> State:
-        code = acc[0]
+    def _step_f32(self, e: Builder, code: Value, a: Sequence[Operand], b: Sequence[Operand], top: Value) -> Value:
         top = e.max(top, (code & _EXPONENT) + (127 << 23))
-        total, finite_or_not = self._sum(e, code.f, a, b, top, None if self.plain else acc[1])
+        total, float_sum = self._sum(e, code.f, a, b, top)
         magnitude, sign = total.magnitude_and_sign()
         following = (total.truncated(magnitude) * self._unit(e, top).f).bits | sign
         following = e.select(top < self.lowest_product, code, following)
-        if finite_or_not is not None:
-            return following, finite_or_not
-        # An infinite or NaN addend passes: its exponent alone is above every finite one.
-        return (e.select(top >= (382 << 23), code, following),)
+        return e.select(self._special(e, top, float_sum), float_sum.bits, following)
 
-    def _step_f16(self, e: Builder, value: Value, a: Sequence[Operand], b: Sequence[Operand], top: Value) -> State:
+    def _step_f16(self, e: Builder, value: Value, a: Sequence[Operand], b: Sequence[Operand], top: Value) -> Value:
         field = value.bits & _EXPONENT
         own = e.select(field.eq(0), e.u32(0), e.max(field, _SMALLEST))
         top = e.max(e.max(top, own + (127 << 23)), (254 + self.rules.floor) << 23)
-        total, finite_or_not = self._sum(e, value, a, b, top, None if self.plain else value)
+        total, float_sum = self._sum(e, value, a, b, top)
         magnitude, sign = total.magnitude_and_sign()
         kept = total.truncated(magnitude)
         lost = magnitude - e.convert(kept, "u32" if total.wide else "i32").u
         odd = (kept.bits | e.min(lost, 1)).f
         following = nearest_half(e, odd * (self._unit(e, top) | sign).f)
-        if finite_or_not is None:
-            return (e.select(top >= (382 << 23), value, following),)
-        special = (finite_or_not.bits & ~SIGN) >= F32.infinity
-        return (e.select(special, finite_or_not, following),)
+        return e.select(self._special(e, top, float_sum), float_sum, following)
+
+    def _special(self, e: Builder, top: Value, float_sum: Value) -> Value:
+        """R9: whether the f32 sum, the addend alone where operands are plain, is the result."""
+        if self.plain:
+            return top >= (382 << 23)  # the exponent of an infinite or NaN addend is above every finite one
+        return (float_sum.bits & ~SIGN) >= F32.infinity
 
     def _sum(
-        self, e: Builder, addend: Value, a: Sequence[Operand], b: Sequence[Operand], top: Value, plain: Value | None
-    ) -> tuple[SignedSum, Value | None]:
-        """R5: the truncated terms in units of 2^(E - F); and `plain` plus all products in f32, for R9.
+        self, e: Builder, addend: Value, a: Sequence[Operand], b: Sequence[Operand], top: Value
+    ) -> tuple[SignedSum, Value]:
+        """R5: the truncated terms in units of 2^(E - F); for R9 the f32 sum of all terms (if plain: the addend).
 
         Each product is used up at once: the fewer values live, the fewer spills.
         """
         scale = (e.u32((381 + self.rules.fraction_bits) << 23) - top).f
-        total = SignedSum(e, self.rules)
+        total, float_sum = SignedSum(e, self.rules), addend
         total.add(e.convert(addend * scale, "i32"))
         for x, y in zip(a, b, strict=True):
             product = x[0] * y[0]
-            if plain is not None:
-                plain = plain + product
+            if not self.plain:
+                float_sum = float_sum + product
             total.add(e.convert(product * scale, "i32"))
-        return total, plain
+        return total, float_sum
 
     def _unit(self, e: Builder, top: Value) -> Value:
         """Bits of 2^(E - F)."""
