@@ -64,18 +64,12 @@ def command(
     chosen = pick_kernel(file, kernel)
     constants = integers("--set", settings)
     program = chosen.program(constants)
-    given = pairs("--arg", arg)
-    unknown = [name for name in given if name not in program.parameters]
-    if unknown:
-        raise UsageError(
-            f"--arg {unknown[0]}: kernel {program.name} has the parameters {', '.join(program.parameters)}"
-        )
-    arguments = _arguments(program, given, integers("--dim", dim), seed)
+    values = arguments(program, arg, dim, seed)
     out_console = console(json)
-    with _progress() as progress:
+    with progress_bar() as progress:
         launch = chosen.launch(
             lambda meta: tuple(formula("--grid", part, meta) for part in grid.split(",")),
-            *arguments.values(),
+            *values.values(),
             device=device,
             arch=arch,
             constants=constants,
@@ -83,7 +77,7 @@ def command(
             progress=progress,
         )
     print_launch(out_console, launch)
-    files = _save(program, arguments, out) if out is not None else {}
+    files = _save(program, values, out) if out is not None else {}
     for path in files.values():
         out_console.print(f"  wrote {path}", markup=False)
     write_json({**describe(launch), "files": files, "seed": seed}, json)
@@ -122,6 +116,17 @@ operations: dict[type[ast.operator], Callable[[int, int], int]] = {
     ast.FloorDiv: lambda a, b: a // b,
     ast.Mod: lambda a, b: a % b,
 }
+
+
+def arguments(program: Program, arg: list[str] | None, dim: list[str] | None, seed: int) -> dict[str, Any]:
+    """A kernel's arguments by name, in parameter order, from --arg, --dim and --seed."""
+    given = pairs("--arg", arg)
+    unknown = [name for name in given if name not in program.parameters]
+    if unknown:
+        raise UsageError(
+            f"--arg {unknown[0]}: kernel {program.name} has the parameters {', '.join(program.parameters)}"
+        )
+    return _arguments(program, given, integers("--dim", dim), seed)
 
 
 def _arguments(program: Program, given: dict[str, str], dims: dict[str, int], seed: int) -> dict[str, Any]:
@@ -233,7 +238,7 @@ def _save(program: Program, arguments: dict[str, Any], folder: Path) -> dict[str
 
 
 @contextmanager
-def _progress() -> Iterator[Callable[[int, int], None] | None]:
+def progress_bar() -> Iterator[Callable[[int, int], None] | None]:
     """A progress bar on stderr where a person watches it."""
     if not sys.stderr.isatty():
         yield None

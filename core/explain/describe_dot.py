@@ -42,6 +42,20 @@ def document(explanation: DotExplanation, groups: str) -> Document:
 
 
 def _blocks(e: DotExplanation, groups: str) -> Iterator[Block]:
+    yield from summary(e)
+    ladders = [*e.ladders, *([e.arch_ladder] if e.arch_ladder is not None else [])]
+    if any(ladder.changed for ladder in ladders):
+        yield Heading("One rule changed at a time")
+        if any(ladder.changed for ladder in e.ladders):
+            yield _ladders(e.ladders, e.operands.result)
+        if e.arch_ladder is not None and e.arch_ladder.changed:
+            yield _ladders((e.arch_ladder,), e.operands.result)
+    yield from _groups(e, groups)
+    yield from _evidence(e)
+
+
+def summary(e: DotExplanation) -> Iterator[Block]:
+    """The result, what stands beside it, and why they differ; no bits."""
     for note in e.notes:
         yield Text(note, "Note:")
     if e.expected is not None:
@@ -60,14 +74,6 @@ def _blocks(e: DotExplanation, groups: str) -> Iterator[Block]:
         yield Text("no rule makes a difference here.", f"{_upper(' / '.join(quiet))}: the same bits;")
     if not e.single:
         yield Text(" ".join(_absorbed(e)), "Absorbed:")
-    if any(ladder.changed for ladder in ladders):
-        yield Heading("One rule changed at a time")
-        if any(ladder.changed for ladder in e.ladders):
-            yield _ladders(e.ladders, e.operands.result)
-        if e.arch_ladder is not None and e.arch_ladder.changed:
-            yield _ladders((e.arch_ladder,), e.operands.result)
-    yield from _groups(e, groups)
-    yield from _evidence(e)
 
 
 def _expected(e: DotExplanation) -> Text:
@@ -77,7 +83,7 @@ def _expected(e: DotExplanation) -> Text:
     if e.expected == e.dot.code:
         return Text(f"{other} was given: the same.", "Compared:")
     steps = numbers.steps_between(e.expected, e.dot.code, fmt)
-    away = "one of the two is a NaN" if steps is None else f"{_away(steps)} of the result"
+    away = "one of the two is a NaN" if steps is None else f"{_away(steps)} the result"
     matches = [item.name for item in e.beside if item.number.code == e.expected]
     same = f" It is what {' and '.join(matches)} would give." if matches else " None of the models below gives it."
     return Text(f"{other} was given, {away}.{same}", "Compared:")
@@ -85,7 +91,7 @@ def _expected(e: DotExplanation) -> Text:
 
 def _away(steps: int) -> str:
     side = "above" if steps > 0 else "below"
-    return "the same value as" if steps == 0 else f"{abs(steps):,} ulp {side}"
+    return "of the same value as" if steps == 0 else f"{abs(steps):,} ulp {side}"
 
 
 def _beside(e: DotExplanation) -> Table:

@@ -111,9 +111,9 @@ def _ending(group: Group, tensor: bool) -> Iterator[str]:
     tie = ", a tie, to even" if rounding.tie and rounding.mode == "rn" else ""
     move = "" if rounding.mode == "rz" else f", {rounding.direction}"
     yield (
-        f"Below the result's lowest place 2^{rounding.last} stand {plural(rounding.places, 'bit')} ({digits}), "
-        f"{how}{tie}{move}{rule}: "
-        f"result {group.result}."
+        f"The result's lowest place is 2^{rounding.last}; {plural(rounding.places, 'bit')} below it ({digits}): "
+        f"{how}{tie}{move}{rule}. "
+        f"Result {group.result}."
     )
 
 

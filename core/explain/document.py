@@ -90,10 +90,11 @@ class Source:
 
 @dataclass(frozen=True)
 class Details:
-    """Blocks that a reader may want: folded away where the renderer can, shown where it cannot."""
+    """Blocks that a reader may want: folded away where the renderer can. brief: what a terminal shows instead (None: all)."""
 
     summary: str
     blocks: tuple[Block, ...]
+    brief: tuple[Block, ...] | None = None
 
 
 Block = Heading | Text | Table | Bits | Bars | Heat | Source | Details

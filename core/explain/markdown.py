@@ -45,7 +45,7 @@ def _block(block: doc.Block, level: int) -> Iterator[str]:
             yield from ("```", "")
         case doc.Source(place, line):
             yield from (f"`{place}`", "", "```python", line, "```", "")
-        case doc.Details(summary, blocks):
+        case doc.Details(summary, blocks, _):
             yield from ("<details>", f"<summary>{_escape(summary)}</summary>", "")
             for inner in blocks:
                 yield from _block(inner, level)

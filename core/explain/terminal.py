@@ -59,10 +59,13 @@ def _block(block: doc.Block) -> Iterator[Any]:
             yield _heat(block)
         case doc.Source(place, line):
             yield Text.assemble((f"  {place}  ", "bright_black"), line)
-        case doc.Details(summary, blocks):
+        case doc.Details(summary, blocks, brief):
+            shown = blocks if brief is None else brief
+            if not shown:
+                return
             yield Text()
             yield Text(summary, style="bold")
-            for inner in blocks:
+            for inner in shown:
                 yield from _block(inner)
 
 
