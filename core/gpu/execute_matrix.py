@@ -76,7 +76,7 @@ def _halves(x: Codes, axis: int, absent: int | None = None) -> list[Codes]:
     return np.array_split(x, 2, axis=axis)
 
 
-def _word_dtype(dtype: np.dtype) -> np.dtype:  # type: ignore[type-arg]
+def _word_dtype(dtype: np.dtype) -> np.dtype:
     return np.dtype(np.uint64 if dtype.itemsize == 8 else np.uint32)
 
 
