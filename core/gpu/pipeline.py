@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import os
 import tempfile
@@ -54,6 +55,12 @@ def write_atomically(path: Path, data: bytes) -> None:
             os.replace(name, path)
         except OSError:
             os.unlink(name)
+
+
+@functools.lru_cache(maxsize=256)
+def _digest(spirv: bytes) -> str:
+    """A module's name; one that is asked for again (a bytes object keeps its hash) is not hashed anew."""
+    return hashlib.sha256(spirv).hexdigest()
 
 
 class Pipeline:
@@ -149,7 +156,7 @@ class Pipelines:
 
     def get(self, spirv: bytes, bindings: int, push_words: int, subgroup_size: int | None) -> Pipeline:
         """The pipeline of a module, made at the first asking. See `Device.pipeline`."""
-        digest = hashlib.sha256(spirv).hexdigest()
+        digest = _digest(spirv)
         key = digest, bindings, push_words, subgroup_size or 0
         found = self._known.get(key)
         if found is not None:

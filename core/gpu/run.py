@@ -51,6 +51,7 @@ class Result:
 
 
 _shaders: OrderedDict[object, Shader] = OrderedDict()
+_launches: OrderedDict[object, tuple[mapping.Choice, Shader, Plan]] = OrderedDict()
 _lock = threading.Lock()
 
 
@@ -73,12 +74,9 @@ def run(
         return measure.preferred(device, measure.kind_of(program))
 
     for part in _parts(bound):
-        extents = {name: codes.shape for name, codes in part.tensors.items()}
-        facts = facts_of.analyse(part.program, extents, part.dims, part.grid, _integers(part))
-        choice = mapping.choose(part.program, target, part.aliases, math.prod(part.grid), form, preferred)
+        choice, shader, plan = _ready(part, target, arch, form, preferred)
         for note in choice.notes:
             log.debug(note)
-        shader, plan = _prepare(part.program, facts, target, arch, choice, part)
         binding = _Binding(device, part, shader, target, buffers)
         seconds += binding.dispatch(plan, progress)
         notes += [n for n in (shader.description, *choice.notes) if n not in notes]
@@ -150,6 +148,33 @@ class Plan:
     pieces: tuple[tuple[int, int], ...]
 
 
+def _ready(
+    bound: Bound, target: Target, arch: Arch, form: str | None, preferred: Callable[[], str]
+) -> tuple[mapping.Choice, Shader, Plan]:
+    """Mapping, shader and pieces of a launch; a launch like an earlier one takes over what was found then.
+
+    The key holds all that these depend on: never the data.
+    """
+    integers = _integers(bound)
+    extents = {name: codes.shape for name, codes in bound.tensors.items()}
+    key = (
+        bound.program, target, tuple(target.forms.items()), arch.name, form, bound.grid, tuple(bound.dims.items()),
+        tuple(extents.items()), tuple(integers.items()), tuple(bound.aliases.items()),
+    )  # fmt: skip
+    with _lock:
+        if key in _launches:
+            _launches.move_to_end(key)
+            return _launches[key]
+    facts = facts_of.analyse(bound.program, extents, bound.dims, bound.grid, integers)
+    choice = mapping.choose(bound.program, target, bound.aliases, math.prod(bound.grid), form, preferred)
+    found = (choice, *_prepare(bound.program, facts, target, arch, choice, bound))
+    with _lock:
+        _launches[key] = found
+        while len(_launches) > KEPT_SHADERS:
+            _launches.popitem(last=False)
+    return found
+
+
 def _prepare(
     program: tp.Program, facts: Facts, target: Target, arch: Arch, choice: mapping.Choice, bound: Bound
 ) -> tuple[Shader, Plan]:
@@ -199,7 +224,8 @@ def _shader(job: Job, choice: mapping.Choice) -> Shader:
     return shader
 
 
-def instructions_of(program: tp.Program) -> list[str]:
+@functools.lru_cache(maxsize=KEPT_SHADERS)
+def instructions_of(program: tp.Program) -> tuple[str, ...]:
     """Keys of every instruction that a program's shader may contain."""
     keys: dict[str, None] = {}
     for op in tp.walk(program.body):
@@ -216,7 +242,7 @@ def instructions_of(program: tp.Program) -> list[str]:
                 keys[key] = None
             case tp.ArgMax(value=value):
                 keys[f"setp.gt.{value.element.name}"] = None
-    return [key for key in keys if not key.startswith("cvt.s32.s32")]
+    return tuple(key for key in keys if not key.startswith("cvt.s32.s32"))
 
 
 def _signed(code: int, scalar: tp.ScalarParam) -> int:
@@ -240,7 +266,7 @@ class _Binding:
             self.buffers[name] = buffers[first]
         self.status = None
         if "tables" in shader.bindings:
-            self.buffers["tables"] = device.buffer(np.array(mufu.table_words(), np.uint32))
+            self.buffers["tables"] = device.buffer(mufu.table_words())
         if "status" in shader.bindings:
             self.buffers["status"] = self.status = device.buffer(np.zeros(4, np.uint32))
 

@@ -52,15 +52,18 @@ def _first_rows() -> dict[str, int]:
     return first
 
 
+@cache
 def table_words() -> NDArray[np.uint32]:
-    """The coefficient buffer: uint32 [rows, 2], to be bound wherever MUFU is emitted."""
+    """The coefficient buffer: uint32 [rows, 2], read-only, to be bound wherever MUFU is emitted."""
     rows = []
     for table in TABLES:
         for c0, *others in mufu_tables.coefficients(table):
             c1, c2 = (value * sign for value, sign in zip(others, SIGNS[table]))
             assert 0 <= c0 < 1 << 31 and 0 <= c1 < 1 << 17 and 0 <= c2 < 1 << 16, (table, c0, others)
             rows.append((c0 | c1 >> 16 << 31, (c1 & 0xFFFF) | c2 << 16))
-    return np.array(rows, np.uint32)
+    words = np.array(rows, np.uint32)
+    words.flags.writeable = False
+    return words
 
 
 # ---- the interpolator --------------------------------------------------------------------------------------------
