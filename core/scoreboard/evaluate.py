@@ -66,6 +66,8 @@ class RowScore:
     worst: Difference | None = None
     first_place: str = ""
     first_operands: tuple[str, ...] = ()
+    sample_operands: tuple[str, ...] = ()
+    sample_code: str = ""
     classes: list[ClassScore] = field(default_factory=list)
     killed: list[str] = field(default_factory=list)
     survivors: list[str] = field(default_factory=list)
@@ -184,7 +186,7 @@ def _score_recording(recording: Recording, engine: Engine, options: Options, pro
             _run_row(found, recording, row, instruction, arch, engine, progress)
             if options.kill and row.kind != "gemm":
                 _kill(found, recording, row, instruction, _arch(own))
-                found.rounded = _rounded_share(recording, row, instruction)
+                _rounded_share(found, recording, row, instruction)
         except Unsupported as fault:
             found.unavailable = str(fault)
             progress(found.row, found.results - sum(c.results for c in found.classes))
@@ -305,8 +307,12 @@ def _place(
         tile, m, n = index
         values = (a[tile, m], b[tile, :, n], c[index])
         where = f"tile {first.index // int(np.prod(shape[1:]))}, row {m}, column {n}"
-    words = tuple(",".join(f"{int(v):0{2 * value.dtype.itemsize}x}" for v in np.ravel(value)) for value in values)
-    return (f"vector {label}, {where}" if label else where), words
+    return (f"vector {label}, {where}" if label else where), _words(values)
+
+
+def _words(values: tuple[Codes, ...]) -> tuple[str, ...]:
+    """Operands of one result as the explain verb takes them."""
+    return tuple(",".join(f"0x{int(v):0{2 * value.dtype.itemsize}x}" for v in np.ravel(value)) for value in values)
 
 
 def _kill(found: RowScore, recording: Recording, row: Row, instruction: Instruction, arch: Arch) -> None:
@@ -324,19 +330,24 @@ def _kill(found: RowScore, recording: Recording, row: Row, instruction: Instruct
     found.survivors = list(alive)
 
 
-def _rounded_share(recording: Recording, row: Row, instruction: Instruction) -> tuple[int, int] | None:
-    """(equal, sampled) of a correctly rounded dot, for floating tensor-core rows."""
+def _rounded_share(found: RowScore, recording: Recording, row: Row, instruction: Instruction) -> None:
+    """(equal, sampled) of a correctly rounded dot, for floating tensor-core rows, and the first result that differs."""
     if instruction.family != "tensor":
-        return None
+        return
     operand, result = str(instruction.keywords["operand"]), str(instruction.keywords["result"])
     stride = max(1, row.results // SAMPLE)
     equal = sampled = 0
     for chunk in recording.chunks(row, MUTANT_CHUNK):
         (a, b, c), expected = natural(row, instruction, chunk.inputs, chunk.output)
         a, b, c, expected = (part[::stride] for part in (a, b, c, expected))
-        equal += int((rounded.dot(a, b, c, operand, result) == expected).sum())
+        same = rounded.dot(a, b, c, operand, result) == expected
+        equal += int(same.sum())
         sampled += expected.size
-    return equal, sampled
+        if not same.all() and not found.sample_code:
+            tile, m, n = (int(i) for i in np.argwhere(~same)[0])
+            found.sample_operands = _words((a[tile, m], b[tile, :, n], c[tile, m, n]))
+            found.sample_code = f"0x{int(expected[tile, m, n]):0{2 * expected.dtype.itemsize}x}"
+    found.rounded = equal, sampled
 
 
 def _score_corners(
@@ -383,9 +394,7 @@ def _run_corners(
     if outcome.first is not None:
         corner = mine[outcome.first.index]
         row.first_place = f"vector {corner.name}: {corner.reason}"
-        row.first_operands = tuple(
-            ",".join(f"{int(v):0{2 * o.dtype.itemsize}x}" for v in np.ravel(o)) for o in corner.operands
-        )
+        row.first_operands = _words(corner.operands)
     if kill:
         right = isa.ARCHS[own]
         for mutant in mutants.of(instruction, right):

@@ -6,11 +6,30 @@ import json
 from importlib import resources
 
 from .. import isa
-from .evaluate import Score
-from .report import headline, to_json
+from .evaluate import RowScore, Score
+from .report import explained, headline, to_json
 
 #: What people come for first: matrix units, then the functions that only a model of the chip reproduces.
 _ORDER = ("tensor", "integer_tensor", "mufu", "sequences", "single", "half", "double", "convert", "integer")
+
+#: Explanations in a page at most: each is a few thousand characters.
+EXPLANATIONS = 120
+
+
+def explanation(row: RowScore) -> str:
+    """The bit-by-bit explanation of a row's first difference (else of a result that is not the correctly rounded
+    one) as text; empty where there is none."""
+    from ..errors import UsageError
+    from ..explain import explain
+
+    operands, expected = explained(row)
+    if not operands:
+        return ""
+    codes = [[int(word, 16) for word in operand.split(",")] for operand in operands]
+    try:
+        return str(explain(row.instruction, *codes, arch=row.rules, expected=int(expected, 16)))
+    except UsageError:
+        return ""
 
 
 def to_html(score: Score) -> str:
@@ -19,7 +38,11 @@ def to_html(score: Score) -> str:
 
     data = to_json(score)
     names: dict[str, int] = {}
-    for row in data["rows"]:
+    shown = 0
+    for found, row in zip(score.rows, data["rows"]):
+        wanted = not found.passed or found.sample_code
+        row["explanation"] = explanation(found) if wanted and shown < EXPLANATIONS else ""
+        shown += bool(row["explanation"])
         for key in ("killed", "survivors"):
             row[key] = [names.setdefault(name, len(names)) for name in row[key]]
     data["mutants_by_number"] = list(names)

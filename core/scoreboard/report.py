@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
-from .. import __version__
+from .. import __version__, isa
 from .evaluate import RowScore, Score
 
 if TYPE_CHECKING:
@@ -78,11 +78,33 @@ def blind_spots(score: Score, name: str) -> list[str]:
 
 
 def explain_command(row: RowScore) -> str:
-    """The command that takes the first difference apart; empty where there is none."""
-    if not row.first_operands or row.kind == "gemm":
+    """The command that takes the first difference apart (else, for tensor cores, a result that is not the correctly
+    rounded one); empty where there is none."""
+    operands, expected = explained(row)
+    if not operands:
         return ""
-    operands = " ".join(f"--{name} {value}" for name, value in zip("abc", row.first_operands))
-    return f"phobos-sim explain {row.instruction} --arch {row.rules} {operands}"
+    words = " ".join(f"--{name} {value}" for name, value in zip("abc", operands))
+    return f"phobos-sim explain {row.instruction} --arch {row.rules} {words} --expected {expected}"
+
+
+def explained(row: RowScore) -> tuple[tuple[str, ...], str]:
+    """Operands and recorded code of the result that is worth explaining; empty where nothing is."""
+    if row.kind == "gemm" or not _explainable(row.instruction):
+        return (), ""
+    if row.first is not None:
+        return row.first_operands, f"0x{row.first.expected:0{row.first.digits}x}"
+    return row.sample_operands, row.sample_code
+
+
+def _explainable(instruction: str) -> bool:
+    """Whether `sim.explain` takes this instruction apart (a sequence is explained one instruction at a time)."""
+    from ..explain.dispatch import CHAINS, ONE_STEP
+
+    row = isa.lookup(instruction)
+    one_step = (
+        row.function in ONE_STEP and row.keywords.get("rounding", "rn") == "rn" and not row.key.startswith("sub.")
+    )
+    return row.family in ("tensor", "mufu", "convert") or row.key in CHAINS or one_step
 
 
 def kill_text(row: RowScore) -> str:

@@ -49,7 +49,8 @@ def test_json_holds_everything(wrong: Score, right: Score) -> None:
     (row,) = data["rows"]
     assert (data["passed"], data["results"], data["equal"]) == (False, 40, 39)
     assert (row["first"]["index"], row["first"]["kind"], row["first"]["ulp"]) == (2, "value", 1)
-    assert row["explain"].startswith("phobos-sim explain FADD --arch sm_86 --a ")
+    assert row["explain"].startswith("phobos-sim explain FADD --arch sm_86 --a 0x")
+    assert cli(*row["explain"].split()[1:]).returncode == 0
     assert row["classes"] == [{"name": "raw", "results": 40, "equal": 39}]
     assert data["sets"][0]["mutants"] == len(row["killed"]) + len(row["survivors"]) > 0
     assert report.to_json(right)["passed"] is True
@@ -86,6 +87,7 @@ def test_the_page_is_one_file_without_network(wrong: Score) -> None:
     found = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)
     assert found is not None
     data = json.loads(found[1])
+    assert "bit by bit" in data["rows"][0]["explanation"]
     assert data["rows"][0]["equal"] == 39 and data["archs"] == ["sm_86"]
     assert "prefers-color-scheme: dark" in page
 
