@@ -53,30 +53,31 @@ def ptx_version(capability: int) -> str:
 
 
 @cache
-def bodies() -> dict[str, tuple[Body, ...]]:
-    """Operation -> its bodies, the preferred one for newer chips last."""
-    table: dict[str, list[Body]] = {}
+def bodies() -> dict[str, Body]:
+    """Operation -> its body."""
+    table: dict[str, Body] = {}
 
     def add(
         key: str, operands: str, result: str, *lines: str, since: int = 70, patch: tuple[int, int] | None = None
     ) -> None:
-        table.setdefault(key, []).append(Body(tuple(operands.split()), result, lines, since, patch))
+        assert key not in table, key
+        table[key] = Body(tuple(operands.split()), result, lines, since, patch)
 
     def plain(key: str, operands: str, result: str, since: int = 70) -> None:
-        arguments = ", ".join("{" + letter + "}" for letter, _ in zip("abc", operands.split(), strict=False))
+        arguments = ", ".join("{" + letter + "}" for letter, _ in zip("abc", operands.split()))
         add(key, operands, result, f"{key} {{d}}, {arguments};", since=since)
 
     for fill in (_single, _double, _half, _brain, _compare_select, _conversions, _integers):
         fill(add, plain)
-    return {key: tuple(found) for key, found in table.items()}
+    return table
 
 
 def body_for(spellings: tuple[str, ...], capability: int) -> tuple[str, Body] | None:
     """The first spelling with a body that this capability takes, and that body."""
     for key in spellings:
-        usable = [body for body in bodies().get(key, ()) if body.since <= capability]
-        if usable:
-            return key, usable[-1]
+        body = bodies().get(key)
+        if body is not None and body.since <= capability:
+            return key, body
     return None
 
 
@@ -234,7 +235,19 @@ def _conversions(add, plain) -> None:  # type: ignore[no-untyped-def]
         plain(key, source, target)
     plain("cvt.rn.bf16.f32", "f32", "bf16", since=80)
     plain("cvt.rna.tf32.f32", "f32", "tf32", since=80)
-    plain("cvt.rn.bf16.f64", "f64", "bf16", since=90)
+    # sm_86 has no conversion from f64 or integers to bf16: through f32, for f64 rounded to odd, so once in all
+    add(
+        "cvt.rn.bf16.f64",
+        "f64",
+        "bf16",
+        "cvt.rz.f32.f64 %t0, {a};",
+        "cvt.f64.f32 %l0, %t0;",
+        "setp.neu.f64 %q0, %l0, {a};",
+        "or.b32 %t1, %t0, 1;",
+        "selp.b32 %t2, %t1, %t0, %q0;",
+        "cvt.rn.bf16.f32 {d}, %t2;",
+        since=80,
+    )
     add("cvt.f32.bf16", "bf16", "f32", *_widen_bf16("{d}", "{a}"))
     add("cvt.f64.bf16", "bf16", "f64", *_widen_bf16("%t0", "{a}"), "cvt.f64.f32 {d}, %t0;")
     add("cvt.rn.bf16.f16", "f16", "bf16", "cvt.f32.f16 %t0, {a};", "cvt.rn.bf16.f32 {d}, %t0;", since=80)
@@ -287,13 +300,11 @@ def _integer_to_float(add, fmt: str) -> None:  # type: ignore[no-untyped-def]
         *([("u32", "u32")] if fmt == "f32" else []),
     ]
     for source, wide in sources:
-        add(
-            f"cvt.rn.{fmt}.{source}",
-            source,
-            fmt,
-            f"cvt.rn.{fmt}.{wide} {{d}}, {{a}};",
-            since=90 if fmt == "bf16" else 70,
-        )
+        if fmt == "bf16":
+            convert = (f"cvt.rn.f32.{wide} %t0, {{a}};", "cvt.rn.bf16.f32 {d}, %t0;")
+        else:
+            convert = (f"cvt.rn.{fmt}.{wide} {{d}}, {{a}};",)
+        add(f"cvt.rn.{fmt}.{source}", source, fmt, *convert, since=80 if fmt == "bf16" else 70)
 
 
 def _between_integers(target: str, source: str) -> str:
