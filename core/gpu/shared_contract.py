@@ -13,7 +13,7 @@ from .. import isa
 from ..spirv.builder import Value, Variable
 from ..tile import program as tp
 from .emitter import Carried
-from .shared_stage import Stage
+from .shared_stage import Decoded, Packed, Stage
 from .sm86 import chains, tensor
 from .sm86.chains import Operand
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from .shared import SharedEmitter, Slot
 
 BLOCKS = ((4, 4), (4, 2), (2, 2), (2, 1), (1, 1))
+STAGES = (Packed, Decoded)  # by preference; figures in docs/performance.md
 FRAGMENTS = ((1, 1), (2, 1), (2, 2), (4, 2), (4, 4), (8, 4), (8, 8))
 
 
@@ -87,15 +88,16 @@ class _Blocks:
         return [self.core.seed(self.e.b, self.e.at(self.op.seed, coordinates)) for coordinates in at]
 
     def prepare(self) -> None:
-        """Stages both operands decoded where workgroup memory has room, else as codes."""
+        """Stages both operands where workgroup memory has room, else they are tiles of codes like any other."""
         e, op = self.e, self.op
-        parts = [part.kind for part in self.core.operand(e.b, e.zero, 0)]
-        stages = (Stage(e, self.core, op.a, 0, True), Stage(e, self.core, op.b, 1, op.transposed))
-        free = [v for v in (op.a, op.b) if e.uses.feeds_only_contractions(v)]
-        needed = len(parts) * sum(stage.size_bytes for stage in stages)
-        if len(free) == 2 and op.a is not op.b and needed <= e.shared_left and all(s.reserve(parts) for s in stages):
-            self.stages = stages
-            return
+        if op.a is not op.b and all(e.uses.feeds_only_contractions(v) for v in (op.a, op.b)):
+            for kind in STAGES:
+                before = e.shared_left
+                stages = kind(e, self.core, op.a, 0, True), kind(e, self.core, op.b, 1, op.transposed)
+                if all(stage.reserve() for stage in stages):
+                    self.stages = stages
+                    return
+                e.shared_left = before
         for operand in (op.a, op.b):
             e.materialise(operand)
 
@@ -128,8 +130,7 @@ class _Blocks:
         ks = range(core.width)
         if self.stages is not None:
             sides = zip(self.stages, (r0, c0), self.block, strict=True)
-            by_k = [[stage.read(k0 + k, first, count) for k in ks] for stage, first, count in sides]
-            a, w = ([[at_k[line] for at_k in side] for line in range(len(side[0]))] for side in by_k)
+            a, w = (stage.read(k0, first, count) for stage, first, count in sides)
             return a, w
         a = [[core.operand(b, e.tiles[op.a].at((r0 + r, k0 + k)), 0) for k in ks] for r in range(self.block[0])]
         w = [[core.operand(b, _operand_b(e, op, k0 + k, c0 + c), 1) for k in ks] for c in range(self.block[1])]

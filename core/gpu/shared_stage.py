@@ -1,14 +1,14 @@
-"""Staging of contraction operands in workgroup memory: decoded once, laid out so that a lane reads four at a time.
+"""Staging of contraction operands in workgroup memory, laid out so that a lane reads four lines at a time.
 
-An operand of a core is a tuple of values (for HMMA with f16 operands: the value as f32 and its nominal exponent).
-Each part gets an array [k][line], where lines are a's rows or b's columns, so that the block of lines that an
-invocation owns is contiguous for every k. A slice that only feeds contractions goes from its tensor straight into
+Lines are a's rows or b's columns. `Packed` keeps the codes as 32-bit words of consecutive k's, [k word][line]: little
+memory, and every invocation decodes what it reads. `Decoded` keeps a core's decoded operands, one array [k][line] for
+each of their values: decoding happens once. A slice that only feeds contractions goes from its tensor straight into
 these arrays.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from ..spirv.builder import Array, Value
 from ..tile import program as tp
@@ -21,86 +21,134 @@ VECTOR = 4  # words per access
 RUN = 8  # elements that one invocation brings in at a time
 
 
-class Stage:
-    """The decoded operand of one side of a contraction in workgroup memory."""
+class Stage(Protocol):
+    def reserve(self) -> bool:
+        """Takes the memory; False where it does not fit or the operand is not of a kind for this stage."""
+        ...
+
+    def fill(self) -> None:
+        """Brings the tile in; a barrier follows."""
+        ...
+
+    def read(self, k: Value, line: Value, count: int) -> list[list[Operand]]:
+        """[line][k]: decoded operands of `count` lines from `line` (a multiple of count), `core.width` k's from `k`."""
+        ...
+
+
+class _Stage:
+    """What both kinds share: the shape of one side and the memory it takes."""
 
     def __init__(self, e: SharedEmitter, core: Core, value: tp.Value, side: int, lines_first: bool) -> None:
         """lines_first: the tile is [line, k] (a, and b of dot_t), else [k, line]."""
         self.e, self.core, self.value, self.side, self.lines_first = e, core, value, side, lines_first
-        self.lines, self.depth = value.shape if lines_first else reversed(value.shape)
-        self.width = VECTOR if self.lines % VECTOR == 0 else 1
-        self.arrays: list[Array] = []
-        self.kinds: list[str] = []
+        self.lines, self.depth = value.shape if lines_first else (value.shape[1], value.shape[0])
 
-    @property
-    def size_bytes(self) -> int:
-        """Of one part."""
-        return 4 * self.lines * self.depth
+    def _take(self, count: int, words: int) -> list[Array] | None:
+        """`count` arrays of `words` words, as vectors over lines."""
+        if 4 * count * words > self.e.shared_left or self.lines % VECTOR:
+            return None
+        self.e.shared_left -= 4 * count * words
+        return [self.e.b.shared(f"u32x{VECTOR}", words // VECTOR) for _ in range(count)]
 
-    def reserve(self, parts: list[str]) -> bool:
-        """Takes the memory for parts of these kinds; False where it does not fit or a part is not 32 bits wide."""
-        if (
-            any(kind not in ("u32", "i32", "f32") for kind in parts)
-            or len(parts) * self.size_bytes > self.e.shared_left
-        ):
+    def _vectors(self, array: Array, row: Value, line: Value, count: int) -> list[Value]:
+        """`count` words of one row of lines."""
+        b, at = self.e.b, row * self.lines + line
+        if count % VECTOR == 0:
+            first = at >> 2
+            vectors = [array.load(first + i if i else first) for i in range(count // VECTOR)]
+            return [b.extract(vector, j) for vector in vectors for j in range(VECTOR)]
+        return [array.load_component((at + i) >> 2, (at + i) & b.u32(3)) for i in range(count)]
+
+    def _put(self, array: Array, row: Value, line: Value, word: Value) -> None:
+        at = row * self.lines + line
+        array.store_component(at >> 2, at & self.e.b.u32(3), word)
+
+
+class Packed(_Stage):
+    """Codes of 16 or 8 bits, two or four consecutive k's a word."""
+
+    def reserve(self) -> bool:
+        e = self.e
+        self.load = e.direct_load(self.value, RUN)
+        bits = self.value.element.bits
+        self.per = 32 // bits if bits < 32 else 0
+        if self.load is None or self.per == 0 or self.core.width % self.per or self.depth % RUN:
             return False
-        self.e.shared_left -= len(parts) * self.size_bytes
-        kind = "u32" if self.width == 1 else f"u32x{self.width}"
-        self.arrays = [self.e.b.shared(kind, self.lines * self.depth // self.width) for _ in parts]
-        self.kinds = parts
+        taken = self._take(1, self.lines * self.depth // self.per)
+        if taken is None:
+            return False
+        self.array = taken[0]
         return True
 
-    def _put(self, k: Value, line: Value, operand: Operand) -> None:
-        b = self.e.b
-        for array, part in zip(self.arrays, operand, strict=True):
-            word = part.bits if part.kind == "f32" else part.u
-            at = k * self.lines + line
-            if self.width == 1:
-                array.store(at, word)
-            else:
-                array.store_component(at >> 2, at & b.u32(3), word)
+    def fill(self) -> None:
+        e, per, load = self.e, self.per, self.load
+        assert load is not None
+        if self.lines_first:
+
+            def rows(i: Value) -> None:
+                line, first = i % self.lines, i // self.lines * RUN
+                for j, word in enumerate(load(line, first)):
+                    self._put(self.array, first // per + j, line, word)
+
+            e.parallel(self.lines * self.depth // RUN, rows)
+            return
+        across, bits = self.lines // RUN, self.value.element.bits
+        mask = (1 << bits) - 1
+
+        def columns(i: Value) -> None:
+            row, first = i // across, i % across * RUN
+            fetched = [load(row * per + j, first) for j in range(per)]
+            for n in range(RUN):
+                word = None
+                for j in range(per):
+                    code = (fetched[j][n // per] >> (n % per * bits)) & mask
+                    word = code if word is None else word | code << (j * bits)
+                assert word is not None
+                self._put(self.array, row, first + n, word)
+
+        e.parallel(across * (self.depth // per), columns)
+
+    def read(self, k: Value, line: Value, count: int) -> list[list[Operand]]:
+        row = k // self.per
+        out: list[list[Operand]] = [[] for _ in range(count)]
+        for j in range(self.core.width // self.per):
+            for operands, word in zip(out, self._vectors(self.array, row + j if j else row, line, count), strict=True):
+                operands += self.core.operands_of_word(self.e.b, word, self.side)
+        return out
+
+
+class Decoded(_Stage):
+    """Decoded operands of a core."""
+
+    def reserve(self) -> bool:
+        e = self.e
+        self.kinds = [part.kind for part in self.core.operand(e.b, e.zero, self.side)]
+        if any(kind not in ("u32", "i32", "f32") for kind in self.kinds):
+            return False
+        taken = self._take(len(self.kinds), self.lines * self.depth)
+        if taken is None:
+            return False
+        self.arrays = taken
+        return True
 
     def fill(self) -> None:
-        """Brings the tile in; a barrier follows."""
-        e, rows, columns = self.e, *self.value.shape
-        load = e.direct_load(self.value, RUN)
-        if load is None:
-            expression = e.tiles[self.value]
+        e, expression = self.e, self.e.tiles[self.value]
 
-            def element(i: Value) -> None:
-                # lines run fastest, so that neighbours write to different banks
-                line, k = i % self.lines, i // self.lines
-                code = expression.at((line, k) if self.lines_first else (k, line))
-                self._put(k, line, self.core.operand(e.b, code, self.side))
+        def element(i: Value) -> None:
+            line, k = i % self.lines, i // self.lines  # lines run fastest: neighbours write to different banks
+            code = expression.at((line, k) if self.lines_first else (k, line))
+            for array, part in zip(self.arrays, self.core.operand(e.b, code, self.side), strict=True):
+                self._put(array, k, line, part.bits if part.kind == "f32" else part.u)
 
-            e.parallel(self.lines * self.depth, element)
-            return
+        e.parallel(self.lines * self.depth, element)
 
-        def run(i: Value) -> None:
-            if self.lines_first:
-                row, first = i % rows, i // rows * RUN
-            else:
-                row, first = i // (columns // RUN), i % (columns // RUN) * RUN
-            words = load(row, first)
-            operands = [operand for word in words for operand in self.core.operands_of_word(e.b, word, self.side)]
-            for j, operand in enumerate(operands):
-                k, line = (first + j, row) if self.lines_first else (row, first + j)
-                self._put(k, line, operand)
-
-        e.parallel(rows * columns // RUN, run)
-
-    def read(self, k: Value, line: Value, count: int) -> list[Operand]:
-        """The decoded operands of `count` lines from `line` (a multiple of count) at one k."""
-        b, at = self.e.b, k * self.lines + line
-        parts = []
-        for array, kind in zip(self.arrays, self.kinds, strict=True):
-            if self.width == 1:
-                words = [array.load(at + i) for i in range(count)]
-            elif count % VECTOR == 0:
-                first = at >> 2
-                vectors = [array.load(first + i) for i in range(count // VECTOR)]
-                words = [b.extract(vector, j) for vector in vectors for j in range(VECTOR)]
-            else:
-                words = [array.load_component((at + i) >> 2, (at + i) & b.u32(3)) for i in range(count)]
-            parts.append([word.f if kind == "f32" else Value(b, word.id, kind) for word in words])
-        return [tuple(part[i] for part in parts) for i in range(count)]
+    def read(self, k: Value, line: Value, count: int) -> list[list[Operand]]:
+        b, out = self.e.b, [[] for _ in range(count)]  # type: ignore[var-annotated]
+        for j in range(self.core.width):
+            parts = []
+            for array, kind in zip(self.arrays, self.kinds, strict=True):
+                words = self._vectors(array, k + j if j else k, line, count)
+                parts.append([word.f if kind == "f32" else Value(b, word.id, kind) for word in words])
+            for i in range(count):
+                out[i].append(tuple(part[i] for part in parts))
+        return out

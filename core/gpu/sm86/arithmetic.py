@@ -4,7 +4,8 @@ The integer forms of FADD, HADD2, DADD and so on are these functions with a form
 their names. Results are rounded once and NaN are canonical (design.md 4.2). See `soft` for the representation.
 
 Rules:
-1. Invalid operations and NaN operands give the canonical NaN; infinities follow IEEE 754.
+1. Invalid operations and NaN operands give the canonical NaN (`double` puts its own rule over it); infinities follow
+   IEEE 754.
 2. Quotient and root digits come from restoring division and square root, one bit a step, so no seed is needed.
 """
 
@@ -26,21 +27,21 @@ def add(e: Builder, fmt: Format, a: Value, b: Value) -> Value:
     return e.select(_any_nan(e, fmt, a, b) | _opposite_infinities(e, fmt, a, b), _nan(e, fmt, a), result)
 
 
-def multiply(e: Builder, fmt: Format, a: Value, b: Value, rounding: str = "rn") -> Value:
-    """a * b, rounded once; toward zero a finite overflow gives the largest finite number."""
+def multiply(e: Builder, fmt: Format, a: Value, b: Value, rounding: str = "rn", flush: bool = False) -> Value:
+    """a * b, rounded once; toward zero a finite overflow gives the largest finite number. flush: .FTZ of results."""
     if fmt.bits == 16:
         number = soft.narrow_product(e, fmt, a, b)
     else:
         wide = soft.product(e, fmt, a, b)
         number = Number(wide.sign, wide.exponent, soft.sticky_word(e, wide.high, wide.low), wide.position)
-    result = soft.round_pack(e, fmt, number, rounding, "infinity" if rounding == "rn" else "largest")
+    result = soft.round_pack(e, fmt, number, rounding, "infinity" if rounding == "rn" else "largest", flush)
     infinite, invalid = _infinite_product(e, fmt, a, b)
     result = e.select(infinite, number.sign | e.const(fmt.infinity, a.kind), result)
     return e.select(_any_nan(e, fmt, a, b) | invalid, _nan(e, fmt, a), result)
 
 
-def fma(e: Builder, fmt: Format, a: Value, b: Value, c: Value) -> Value:
-    """a * b + c with one rounding to nearest even."""
+def fma(e: Builder, fmt: Format, a: Value, b: Value, c: Value, flush: bool = False) -> Value:
+    """a * b + c with one rounding to nearest even. flush: .FTZ of results."""
     term = soft.addend(e, fmt, c)
     if fmt.bits == 16:
         product: Number | Wide = soft.narrow_product(e, fmt, a, b)
@@ -50,7 +51,7 @@ def fma(e: Builder, fmt: Format, a: Value, b: Value, c: Value) -> Value:
         product = soft.product(e, fmt, a, b)
         zero = e.const(0, c.kind)
         total = soft.add_wide(e, product, Wide(term.sign, term.exponent, term.significand, zero, term.position))
-    result = soft.round_pack(e, fmt, total)
+    result = soft.round_pack(e, fmt, total, flush=flush)
     infinite, invalid = _infinite_product(e, fmt, a, b)
     product_code = product.sign | e.select(infinite, e.const(fmt.infinity, a.kind), e.const(0, a.kind))
     result = _infinite_sum(e, fmt, result, product_code, c)

@@ -1,9 +1,10 @@
 """Conversions: F2F, F2I, I2F, I2I and the language's low byte. Twin: `reference.convert`.
 
 Rules (design.md 4.2, phobos-language.md D.1):
-1. F2F rounds once; NaN become canonical, also where the conversion is exact.
+1. F2F rounds once; NaN become canonical, also where the conversion is exact, but for those that `pack` names.
 2. F2I truncates or rounds to nearest even, then saturates; NaN gives 0, but the lowest integer from f64 or to s64.
-3. I2F rounds to nearest even directly to the target; I2I extends by sign or by zero, or keeps the low bits.
+3. I2F rounds to nearest even directly to the target, to bf16 through f32 (sm_86 has no such conversion); I2I extends
+   by sign or by zero, or keeps the low bits.
 4. The language's i8(x) and u8(x) saturate to 16 bits and keep the low byte.
 """
 
@@ -12,7 +13,7 @@ from __future__ import annotations
 from ...formats import BF16, F16, F32, F64, FORMATS, Format
 from ...spirv.builder import BITS, Builder, Value
 from . import soft
-from .pack import narrow, narrow_f64, narrow_native, widen, widen_f64, widen_native
+from .pack import kept_payload, narrow, narrow_f64, narrow_native, widen, widen_f64, widen_native
 from .soft import Number
 
 FORMS = {
@@ -52,10 +53,10 @@ def f2f_native(e: Builder, a: Value, *, source: str, target: str, rounding: str 
     assert rounding == "rn", rounding
     s, t = FORMATS[source], FORMATS[target]
     if s is F64:
-        return soft.canonical(e, t, e.convert(a.f, "f32").bits)
+        return kept_payload(e, s, t, a, e.convert(a.f, "f32").bits)
     single = a if s is F32 else widen_native(e, s, a)
     if t is F64:
-        return soft.canonical(e, t, e.convert(single.f, "f64").bits)
+        return kept_payload(e, s, t, a, e.convert(single.f, "f64").bits)
     return single if t is F32 else narrow_native(e, t, single)
 
 
@@ -153,8 +154,10 @@ def extended(e: Builder, fmt: Format, a: Value) -> Value:
 
 
 def i2f(e: Builder, a: Value, *, source: str, target: str) -> Value:
-    """An integer as a float, rounded once to nearest even."""
+    """An integer as a float, rounded to nearest even."""
     s, t = FORMATS[source], FORMATS[target]
+    if t is BF16:
+        return narrow(e, t, i2f(e, a, source=source, target="f32"))
     value = extended(e, s, a)
     kind = "u64" if 64 in (s.bits, t.bits) else "u32"
     if s.kind == "signed":

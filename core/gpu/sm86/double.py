@@ -1,7 +1,8 @@
 """f64 instructions: DADD, DMUL, DFMA, division, remainder, DSETP. Twin: `reference.double`.
 
 Rules:
-1. IEEE 754 round to nearest even; NaN results are the canonical 7fffffffffffffff (assumed, phobos-language.md 0.2).
+1. IEEE 754 round to nearest even. A NaN operand is passed on, quieted, with its sign; of several the one that
+   `_passed` is given first. An invalid operation gives fff8000000000000 (measured on an H200: docs/adr/0008).
 2. Codes are uint64 words, so every form needs 64-bit integers; ``native`` needs shaderFloat64 too. A device without
    them cannot run f64 (design.md 5): the emitters raise and name the operation.
 3. ``%`` is the f32 sequence of phobos-language.md D.1 in f64: q = a / b, then a - trunc(q) * b with one rounding.
@@ -29,61 +30,68 @@ USES = {"drem": ("div.rn.f64", "DFMA")}
 SIGN = 1 << 63
 
 
-def _canonical(e: Builder, result: Value) -> Value:
-    return soft.canonical(e, F64, result.bits)
+QUIET = 1 << 51
+
+
+def _passed(e: Builder, code: Value, *operands: Value) -> Value:
+    """Rule 1 where the result is a NaN: the first operand that is one, else the default NaN."""
+    nan = e.const(F64.canonical_nan, "u64")
+    for operand in reversed(operands):
+        nan = e.select(soft.is_nan(e, F64, operand), operand | QUIET, nan)
+    return e.select(soft.is_nan(e, F64, code), nan, code)
 
 
 def dadd(e: Builder, a: Value, b: Value) -> Value:
     """DADD: a + b."""
-    return arithmetic.add(e, F64, a, b)
+    return _passed(e, arithmetic.add(e, F64, a, b), b, a)
 
 
 def dadd_native(e: Builder, a: Value, b: Value) -> Value:
-    return _canonical(e, a.f + b.f)
+    return _passed(e, (a.f + b.f).bits, b, a)
 
 
 def dsub(e: Builder, a: Value, b: Value) -> Value:
     """DADD with its second operand negated: a - b."""
-    return dadd(e, a, b ^ SIGN)
+    return _passed(e, arithmetic.add(e, F64, a, b ^ SIGN), b, a)
 
 
 def dsub_native(e: Builder, a: Value, b: Value) -> Value:
-    return _canonical(e, a.f - b.f)
+    return _passed(e, (a.f - b.f).bits, b, a)
 
 
 def dmul(e: Builder, a: Value, b: Value) -> Value:
     """DMUL: a * b."""
-    return arithmetic.multiply(e, F64, a, b)
+    return _passed(e, arithmetic.multiply(e, F64, a, b), b, a)
 
 
 def dmul_native(e: Builder, a: Value, b: Value) -> Value:
-    return _canonical(e, a.f * b.f)
+    return _passed(e, (a.f * b.f).bits, b, a)
 
 
 def dfma(e: Builder, a: Value, b: Value, c: Value) -> Value:
     """DFMA: a * b + c, rounded once."""
-    return arithmetic.fma(e, F64, a, b, c)
+    return _passed(e, arithmetic.fma(e, F64, a, b, c), b, c, a)
 
 
 def dfma_native(e: Builder, a: Value, b: Value, c: Value) -> Value:
     """OpExtInst Fma, where the device fuses it (lavapipe does not)."""
-    return _canonical(e, e.ext("Fma", "f64", a.f, b.f, c.f))
+    return _passed(e, e.ext("Fma", "f64", a.f, b.f, c.f).bits, b, c, a)
 
 
 def ddiv(e: Builder, a: Value, b: Value) -> Value:
     """a / b, correctly rounded."""
-    return arithmetic.divide(e, F64, a, b)
+    return _passed(e, arithmetic.divide(e, F64, a, b), a, b)
 
 
 def ddiv_native(e: Builder, a: Value, b: Value) -> Value:
-    return _canonical(e, a.f / b.f)
+    return _passed(e, (a.f / b.f).bits, a, b)
 
 
 def drem(e: Builder, a: Value, b: Value) -> Value:
     """The language's %: rule 3; a where b is infinite."""
     quotient = use(e, "div.rn.f64", a, b)
     whole = truncated(e, quotient)
-    result = use(e, "DFMA", whole ^ SIGN, b, a)
+    result = use(e, "DFMA", b, dneg(e, whole), a)
     return e.select(soft.is_inf(e, F64, b), a, result)
 
 
@@ -94,12 +102,12 @@ def truncated(e: Builder, a: Value) -> Value:
     distance = e.min(e.max(1075 - field, 0), 52).u
     whole = size & (e.const(-1, "u64") << distance)
     whole = e.select(field < 1023, e.const(0, "u64"), whole)
-    return soft.canonical(e, F64, whole | (a & SIGN))
+    return _passed(e, whole | (a & SIGN), a)
 
 
 def dneg(e: Builder, a: Value) -> Value:
-    """The sign bit flipped, also of a NaN."""
-    return a ^ SIGN
+    """DADD of the flipped operand and -0: the sign flipped, but a NaN passed on with its own."""
+    return e.select(soft.is_nan(e, F64, a), a | QUIET, a ^ SIGN)
 
 
 def dsetp(e: Builder, a: Value, b: Value, *, compare: str) -> Value:

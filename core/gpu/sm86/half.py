@@ -103,8 +103,8 @@ def hmnmx2(e: Builder, a: Value, b: Value, *, fmt: str, maximum: bool, nan: bool
 
 
 def hneg2(e: Builder, a: Value, *, fmt: str) -> Value:
-    """The sign bit flipped, also of a NaN."""
-    return a ^ FORMATS[fmt].sign_bit
+    """HADD2 of the flipped operand and -0: the sign flipped, a NaN canonical."""
+    return soft.canonical(e, FORMATS[fmt], a ^ FORMATS[fmt].sign_bit)
 
 
 def hsetp2(e: Builder, a: Value, b: Value, *, fmt: str, compare: str) -> Value:

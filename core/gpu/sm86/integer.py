@@ -66,12 +66,12 @@ def idiv(e: Builder, a: Value, b: Value, *, fmt: str) -> Value:
 
 
 def irem(e: Builder, a: Value, b: Value, *, fmt: str) -> Value:
-    """a - trunc(a / b) * b; x % 0 is x."""
+    """a - trunc(a / b) * b; x % 0 is all ones."""
     f = FORMATS[fmt]
     (sign_a, x), (_, y) = _sign_and_size(e, f, a), _sign_and_size(e, f, b)
     rest = x % _divisor(e, y)
     rest = e.select(sign_a, -rest, rest)
-    return e.select(y.eq(0), a, _code(f, rest))
+    return _code(f, e.select(y.eq(0), e.const(-1, a.kind), rest))
 
 
 def _divisor(e: Builder, y: Value) -> Value:

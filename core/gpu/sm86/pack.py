@@ -1,7 +1,9 @@
 """Between f32 and the 16-bit formats: widening and narrowing of codes.
 
 Rules:
-1. Widening is exact; narrowing rounds once, to nearest even or toward zero; NaN become canonical; infinities stay.
+1. Widening is exact; narrowing rounds once, to nearest even or toward zero; NaN become canonical; infinities stay. bf16
+   to f32 is a shift, and from and to f64 a NaN keeps its sign and leading payload bits, quieted (docs/adr/0008); f64 to
+   bf16 is a sequence that ends with f32 to bf16.
 2. The native forms scale f16 subnormals with one f32 operation on normal numbers (tile-lowering.md C), so they are
    right on drivers that flush; packHalf2x16 and OpFConvert are not used: they are slow on lavapipe and wrong on
    SwiftShader.
@@ -18,7 +20,7 @@ from .soft import Number
 def widen(e: Builder, fmt: Format, code: Value) -> Value:
     """f16 or bf16 code -> f32 code, on integers."""
     if fmt is BF16:
-        return soft.canonical(e, F32, code << 16)
+        return code << 16
     size = code & 0x7FFF
     lead = e.find_msb(size)
     # the leading one adds one to the exponent field, here and below
@@ -30,7 +32,7 @@ def widen(e: Builder, fmt: Format, code: Value) -> Value:
 def widen_native(e: Builder, fmt: Format, code: Value) -> Value:
     """As `widen`, with a float multiplication for subnormals."""
     if fmt is BF16:
-        return soft.canonical(e, F32, code << 16)
+        return code << 16
     size = code & 0x7FFF
     small = (e.convert(size.i, "f32") * e.f32(2.0**-24)).bits
     return _f16_specials(e, code, size, small)
@@ -86,7 +88,21 @@ def narrow_f64(e: Builder, fmt: Format, code: Value) -> Value:
     hidden = e.select(field.eq(0), e.u32(0), e.u32(1 << 29))
     significand = soft.sticky_word(e, head | hidden, rest)
     number = soft.fit(e, fmt, Number(soft.sign_of(e, F64, code), field, significand, 29), F64)
-    return _narrow_specials(e, fmt, F64, code, soft.round_pack(e, fmt, number), number.sign)
+    result = _narrow_specials(e, fmt, F64, code, soft.round_pack(e, fmt, number), number.sign)
+    return result if fmt is BF16 else kept_payload(e, F64, fmt, code, result)
+
+
+def kept_payload(e: Builder, source: Format, target: Format, code: Value, result: Value) -> Value:
+    """The NaN rule between f64 and another format; `result` where the code is none."""
+    drop = source.fraction_bits - target.fraction_bits
+    fraction = code & ((1 << source.fraction_bits) - 1)
+    sign = soft.sign_of(e, source, code)
+    if drop > 0:
+        fraction, sign = e.convert(fraction >> drop, "u32"), e.convert(sign >> (source.bits - target.bits), "u32")
+    else:
+        fraction, sign = e.convert(fraction, "u64") << -drop, e.convert(sign, "u64") << (target.bits - source.bits)
+    nan = fraction | sign | (target.infinity | 1 << (target.fraction_bits - 1))
+    return e.select(soft.is_nan(e, source, code), nan, result)
 
 
 def widen_f64(e: Builder, fmt: Format, code: Value) -> Value:
@@ -98,4 +114,4 @@ def widen_f64(e: Builder, fmt: Format, code: Value) -> Value:
     sign = e.convert(soft.sign_of(e, fmt, code), "u64") << (64 - fmt.bits)
     value = e.select(soft.magnitude(e, fmt, code).eq(0), e.const(0, "u64"), value)
     value = e.select(soft.is_inf(e, fmt, code), e.const(F64.infinity, "u64"), value) | sign
-    return e.select(soft.is_nan(e, fmt, code), e.const(F64.canonical_nan, "u64"), value)
+    return kept_payload(e, fmt, F64, code, value)

@@ -1,9 +1,10 @@
 """f32 instructions: FADD, FMUL, FFMA, FMNMX, FNEG, FRND, FSETP. Twin: `reference.single`.
 
 Rules (design.md 4.2; tile-lowering.md B for the forms of FFMA):
-1. Arithmetic rounds to nearest even, keeps subnormals and gives the canonical NaN 7fffffff; copies and sign flips keep
-   bits.
-2. .FTZ flushes subnormal operands and results to zero of their sign.
+1. Arithmetic rounds to nearest even, keeps subnormals and gives the canonical NaN 7fffffff; copies keep bits. A
+   negation is an addition of -0.
+2. .FTZ flushes subnormal operands to zero of their sign, and results that are below 2^-126 after rounding with an
+   exponent without end (docs/adr/0008): a device's subnormal result tells, but for 2^-126 itself.
 3. FMNMX orders -0 below +0; one NaN gives the other operand, two give the canonical NaN; .NAN gives it for one.
 4. FSETP is ordered: false where a NaN takes part, also NE.
 
@@ -12,6 +13,8 @@ product of two f32 is exact; the plain name is the integer form.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from ...formats import F32, Format
 from ...spirv.builder import Builder, Value
@@ -46,6 +49,13 @@ def _finish(e: Builder, ftz: bool, code: Value) -> Value:
     return soft.flush(e, F32, code) if ftz else code
 
 
+def _finish_rounded(e: Builder, ftz: bool, code: Value, exact: Callable[[], Value]) -> Value:
+    """Rule 2 for an inexact result of the device: the integer form decides at 2^-126."""
+    if not ftz:
+        return code
+    return e.select((code & 0x7FFFFFFF).eq(0x00800000), exact(), soft.flush(e, F32, code))
+
+
 def fadd(e: Builder, a: Value, b: Value, *, ftz: bool = False) -> Value:
     """FADD: a + b."""
     a, b = _flushed(e, ftz, a, b)
@@ -70,12 +80,12 @@ def fsub_native(e: Builder, a: Value, b: Value, *, ftz: bool = False) -> Value:
 def fmul(e: Builder, a: Value, b: Value, *, ftz: bool = False, rounding: str = "rn") -> Value:
     """FMUL: a * b; .RZ rounds toward zero."""
     a, b = _flushed(e, ftz, a, b)
-    return _finish(e, ftz, arithmetic.multiply(e, F32, a, b, rounding))
+    return arithmetic.multiply(e, F32, a, b, rounding, flush=ftz)
 
 
 def fmul_native(e: Builder, a: Value, b: Value, *, ftz: bool = False) -> Value:
     a, b = _flushed(e, ftz, a, b)
-    return _finish(e, ftz, _canonical(e, a.f * b.f))
+    return _finish_rounded(e, ftz, _canonical(e, a.f * b.f), lambda: fmul(e, a, b, ftz=True))
 
 
 def fmul_double(e: Builder, a: Value, b: Value, *, ftz: bool = False, rounding: str = "rn") -> Value:
@@ -88,26 +98,28 @@ def fmul_double(e: Builder, a: Value, b: Value, *, ftz: bool = False, rounding: 
     away = (e.convert(nearest, "f64").bits & 0x7FFFFFFFFFFFFFFF) > size
     finite = size < 0x7FF0000000000000
     result = nearest.bits - e.select(away & finite, e.u32(1), e.u32(0))
-    return _finish(e, ftz, soft.canonical(e, F32, result))
+    return _finish_rounded(e, ftz, soft.canonical(e, F32, result), lambda: fmul(e, a, b, ftz=True, rounding=rounding))
 
 
 def ffma(e: Builder, a: Value, b: Value, c: Value, *, ftz: bool = False) -> Value:
     """FFMA: a * b + c, rounded once."""
     a, b, c = _flushed(e, ftz, a, b, c)
-    return _finish(e, ftz, arithmetic.fma(e, F32, a, b, c))
+    return arithmetic.fma(e, F32, a, b, c, flush=ftz)
 
 
 def ffma_native(e: Builder, a: Value, b: Value, c: Value, *, ftz: bool = False) -> Value:
     """OpExtInst Fma, where the device fuses it."""
     a, b, c = _flushed(e, ftz, a, b, c)
-    return _finish(e, ftz, _canonical(e, e.ext("Fma", "f32", a.f, b.f, c.f)))
+    fused = _canonical(e, e.ext("Fma", "f32", a.f, b.f, c.f))
+    return _finish_rounded(e, ftz, fused, lambda: ffma(e, a, b, c, ftz=True))
 
 
 def ffma_double(e: Builder, a: Value, b: Value, c: Value, *, ftz: bool = False) -> Value:
     """The exact product plus c in f64, rounded to odd, then to f32 (tile-lowering.md B, form 2)."""
     a, b, c = _flushed(e, ftz, a, b, c)
     odd = odd_sum(e, e.convert(a.f, "f64") * e.convert(b.f, "f64"), e.convert(c.f, "f64"))
-    return _finish(e, ftz, _canonical(e, e.convert(e.bitcast(odd, "f64"), "f32")))
+    fused = _canonical(e, e.convert(e.bitcast(odd, "f64"), "f32"))
+    return _finish_rounded(e, ftz, fused, lambda: ffma(e, a, b, c, ftz=True))
 
 
 def odd_sum(e: Builder, x: Value, y: Value) -> Value:
@@ -141,8 +153,8 @@ def choose_number(e: Builder, fmt: Format, a: Value, b: Value, chosen: Value, na
 
 
 def fneg(e: Builder, a: Value) -> Value:
-    """The sign bit flipped, also of a NaN."""
-    return a ^ SIGN
+    """FADD of the flipped operand and -0: the sign flipped, a NaN canonical."""
+    return soft.canonical(e, F32, a ^ SIGN)
 
 
 def frnd(e: Builder, a: Value, *, rounding: str) -> Value:

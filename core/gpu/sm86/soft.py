@@ -161,9 +161,12 @@ def normalised(e: Builder, x: Number) -> Number:
 # ---- putting together --------------------------------------------------------------------------------------------
 
 
-def round_pack(e: Builder, fmt: Format, x: Number, rounding: str = "rn", overflow: str = "infinity") -> Value:
+def round_pack(
+    e: Builder, fmt: Format, x: Number, rounding: str = "rn", overflow: str = "infinity", flush: bool = False
+) -> Value:
     """The code of a number, rounded once: ``rn`` to nearest even, ``rz`` toward zero; overflow: infinity or largest.
 
+    flush: .FTZ, rounded as if the exponent had no end, then zero of the sign below the smallest normal number.
     The top bit of `x.significand` is clear; its lowest bit may be sticky if it has at least two bits more than the
     format keeps. A zero has an exponent below every format's, and keeps its sign.
     """
@@ -174,14 +177,18 @@ def round_pack(e: Builder, fmt: Format, x: Number, rounding: str = "rn", overflo
     moved = x.significand << e.min(head - lead, width - 1).u
     exponent = x.exponent + (lead - x.position)
     # Subnormal results: the exponent stays at 1, the significand goes right.
-    moved = shift_right_sticky(e, moved, _between(e, 1 - exponent, 0, width - 1).u)
-    field = _between(e, exponent - 1, 0, (1 << fmt.exponent_bits) - 2)
+    if not flush:
+        moved = shift_right_sticky(e, moved, _between(e, 1 - exponent, 0, width - 1).u)
+    # flush: -1 is the smallest normal number if the rounding carries, -2 stands for everything below
+    field = _between(e, exponent - 1, -2 if flush else 0, (1 << fmt.exponent_bits) - 2)
     if rounding == "rn":
         moved = moved + ((moved >> guard) & 1) + ((1 << (guard - 1)) - 1)
     code = (e.convert(field.u, kind) << fmt.fraction_bits) + (moved >> guard)  # the hidden bit adds one to the field
     limit_code = e.const(fmt.infinity if overflow == "infinity" else fmt.largest, kind)
-    code = e.select(code < limit_code, code, limit_code)
-    return code | x.sign
+    limited = e.select(code < limit_code, code, limit_code)
+    if flush:
+        limited = e.select(code.i < (1 << fmt.fraction_bits), e.const(0, kind), limited)
+    return limited | x.sign
 
 
 def fit(e: Builder, fmt: Format, x: Number, source: Format) -> Number:
