@@ -21,8 +21,8 @@ def command(
         typer.Option(
             "--against",
             metavar="SIDE",
-            help="ieee: contractions as sequential IEEE f32 chains; exact: each correctly rounded once; sm_90, ...: another "
-            "card's tensor cores; reference: a device against it; FILE.npz: outputs by name. May be repeated.",
+            help="ieee: contractions as sequential IEEE f32 chains; exact: each correctly rounded once; sm_90, ...: "
+            "another card's tensor cores; reference: a device against it; FILE.npz: outputs by name. May be repeated.",
         ),
     ],
     kernel: Kernel = None,

@@ -1,9 +1,10 @@
 """Conversions taken apart: the exact value, what the target cannot hold, and which way it was rounded.
 
-Rules (design.md 4.2, phobos-language.md D.1): F2F rounds once, NaN becomes canonical; F2I truncates or rounds,
-saturates, NaN gives 0 (the lowest integer from f64 or to s64); I2F rounds once; I2I keeps the low bits; the language's
-i8(x), u8(x) saturate to 16 bits and keep the low byte; cvt.rna.tf32 adds half of the dropped unit to a finite
-magnitude, then masks. Written in Python integers apart from `reference.convert`.
+Rules (design.md 4.2, phobos-language.md D.1, docs/adr/0008): F2F rounds once; a NaN becomes canonical, but from and to
+f64 it keeps its sign and leading payload bits, quieted, and bf16 to f32 is a shift; F2I truncates or rounds, saturates,
+NaN gives 0 (the lowest integer from f64 or to s64); I2F rounds once, to bf16 through f32; I2I keeps the low bits; the
+language's i8(x), u8(x) saturate to 16 bits and keep the low byte; cvt.rna.tf32 adds half of the dropped unit to a
+finite magnitude, then masks. Written in Python integers apart from `reference.convert`.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ..formats import F32, F64, FORMATS, TF32, Format
+from ..formats import BF16, F32, F64, FORMATS, TF32, Format
 from ..isa import Arch, Instruction
 from . import numbers
 from .numbers import Number, Rounding
@@ -98,7 +99,7 @@ _Outcome = tuple[Rounding | None, Integers | None, str, int]
 def _f2f(code: int, total: int | None, unit: int, source: Format, target: Format, row: Instruction) -> _Outcome:
     number = numbers.decode(code, source)
     if number.kind == "nan":
-        return None, None, f"every NaN becomes the canonical NaN of {target.name}", target.canonical_nan
+        return None, None, *_nan(code, number, source, target)
     if total is None:
         return None, None, "an infinity stays one", numbers.infinity(number.negative, target)
     mode = str(row.keywords.get("rounding", "rn"))
@@ -108,6 +109,21 @@ def _f2f(code: int, total: int | None, unit: int, source: Format, target: Format
         code = target.largest | (target.sign_bit if number.negative else 0)
         return rounding, None, f"beyond the largest {target.name}: toward zero that is the largest finite number", code
     return rounding, None, "", code
+
+
+def _nan(code: int, number: Number, source: Format, target: Format) -> tuple[str, int]:
+    """(what happens to a NaN, its code)."""
+    if source == BF16 and target == F32:
+        return "bf16 to f32 is a shift: a NaN keeps its bits", code << 16
+    if source == BF16 and target == F64:
+        number, source = numbers.decode(code << 16, F32), F32
+    if F64 in (source, target) and target != BF16:
+        shift = target.fraction_bits - source.fraction_bits
+        payload = number.significand << shift if shift >= 0 else number.significand >> -shift
+        sign = target.sign_bit if number.negative else 0
+        quiet = 1 << (target.fraction_bits - 1)
+        return "a NaN keeps its sign and leading payload bits, quieted", sign | target.infinity | quiet | payload
+    return f"every NaN becomes the canonical NaN of {target.name}", target.canonical_nan
 
 
 def _rna_tf32(code: int, total: int | None, unit: int, source: Format, target: Format, row: Instruction) -> _Outcome:
@@ -166,6 +182,11 @@ def _to_integer(
 
 def _i2f(code: int, total: int | None, unit: int, source: Format, target: Format, row: Instruction) -> _Outcome:
     assert total is not None
+    if target == BF16:  # sm_86 has no such conversion
+        wide = numbers.decode(numbers.round_exact(total, 0, F32).code, F32)
+        through = -wide.significand if wide.negative else wide.significand
+        rounding = numbers.round_exact(through, wide.unit, target)
+        return rounding, None, f"through f32: {total} becomes {wide} first", rounding.code
     rounding = numbers.round_exact(total, 0, target)
     return rounding, None, "", rounding.code
 

@@ -7,6 +7,7 @@ from decimal import Context, Decimal
 from fractions import Fraction
 
 from ..formats import Format
+from ..isa import ARCHS
 from . import describe_group, numbers
 from .document import Block, Details, Document, Heading, Table, Text, listed, plural
 from .explanation import DotExplanation, absorbed
@@ -84,8 +85,9 @@ def _expected(e: DotExplanation) -> Text:
         return Text(f"{other} was given: the same.", "Compared:")
     steps = numbers.steps_between(e.expected, e.dot.code, fmt)
     away = "one of the two is a NaN" if steps is None else f"{_away(steps)} the result"
-    matches = [item.name for item in e.beside if item.number.code == e.expected]
-    same = f" It is what {' and '.join(matches)} would give." if matches else " None of the models below gives it."
+    matches = [item.name for item in e.beside[1:] if item.number.code == e.expected]
+    named = [match if match in ARCHS else f"the {match}" for match in matches]
+    same = f" It is what {' and '.join(named)} would give." if matches else " None of the models below gives it."
     return Text(f"{other} was given, {away}.{same}", "Compared:")
 
 

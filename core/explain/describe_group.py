@@ -99,6 +99,9 @@ def _ending(group: Group, tensor: bool) -> Iterator[str]:
     if rounding.direction == "overflow":
         yield f"It is beyond the largest {fmt.name}: result {group.result}."
         return
+    if rounding.direction == "flushed":
+        yield f"Rounded with an exponent without end it is below 2^{fmt.emin}: zero of its sign (.FTZ)."
+        return
     if rounding.leading is not None and rounding.leading < fmt.emin:
         yield f"The result is subnormal: its lowest place is 2^{rounding.last}."
     if not rounding.dropped:

@@ -335,7 +335,7 @@ def _read(bound: Bound, path: Path) -> dict[str, Codes]:
     if not given:
         found_names, wanted = ", ".join(held) or "nothing", ", ".join(written)
         raise UsageError(
-            f"{path}: holds {found_names}, but the kernel writes {wanted}; name the file's arrays after the kernel's outputs"
+            f"{path}: holds {found_names}, but the kernel writes {wanted}; name the file's arrays after its outputs"
         )
     return given
 

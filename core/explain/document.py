@@ -90,7 +90,10 @@ class Source:
 
 @dataclass(frozen=True)
 class Details:
-    """Blocks that a reader may want: folded away where the renderer can. brief: what a terminal shows instead (None: all)."""
+    """Blocks that a reader may want: folded away where the renderer can.
+
+    brief: what a terminal shows instead (None: all of them).
+    """
 
     summary: str
     blocks: tuple[Block, ...]

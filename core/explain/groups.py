@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..formats import FORMATS, Format
+from ..formats import F64, FORMATS, Format
 from . import numbers
 from .numbers import Number, Rounding
 
@@ -206,10 +206,10 @@ def _group(index: int, pairs: list[tuple[int, Number, Number]], addend: Number, 
     rounding = None
     if not special:
         negative_zero = not rules.plus_zero and bool(terms) and all(term.negative and term.kept == 0 for term in terms)
-        rounding = numbers.round_exact(total, lowest, fmt, rules.final, negative_zero=negative_zero)  # R7
+        rounding = numbers.round_exact(
+            total, lowest, fmt, rules.final, negative_zero=negative_zero, flush=rules.flush
+        )  # R7
         code = rounding.code
-        if rules.flush and numbers.decode(code, fmt).kind == "subnormal":
-            code &= fmt.sign_bit
         if rules.plus_zero and code == fmt.sign_bit:  # R8
             code = 0
         rounding = replace(rounding, code=code)
@@ -253,9 +253,14 @@ def _cut(term: Term, lowest: int, mode: str) -> Term:
 
 def _special(pairs: list[tuple[int, Number, Number]], addend: Number, fmt: Format, rules: Rules) -> tuple[str, int]:
     """R9: (why the result is no finite sum, its code), or ("", 0)."""
-    nans = ([addend] if addend.kind == "nan" else []) + [n for _, a, b in pairs for n in (a, b) if n.kind == "nan"]
+    factors = [n for _, a, b in pairs for n in (a, b)]
+    if fmt is F64:  # DFMA passes a NaN on: the second factor's, else the addend's, else the first factor's
+        order = [*(b for _, _, b in pairs), addend, *(a for _, a, _ in pairs)]
+    else:
+        order = [addend, *factors]
+    nans = [number for number in order if number.kind == "nan"]
     if nans:
-        where = "the addend" if addend.kind == "nan" else "an operand"
+        where = "the addend" if nans[0] is addend else "an operand"
         return f"{where} is a NaN", fmt.canonical_nan if rules.one_nan else _payload(nans[0], fmt, False)
     infinities = [("the addend", addend.negative)] if addend.kind == "infinity" else []
     for k, a, b in pairs:
@@ -275,7 +280,7 @@ def _special(pairs: list[tuple[int, Number, Number]], addend: Number, fmt: Forma
 
 def _invalid(fmt: Format, rules: Rules) -> int:
     """The NaN of an invalid operation: canonical, or IEEE 754's usual default, quiet and nothing else."""
-    return fmt.canonical_nan if rules.one_nan else fmt.infinity | 1 << (fmt.fraction_bits - 1)
+    return fmt.canonical_nan if rules.one_nan or fmt is F64 else fmt.infinity | 1 << (fmt.fraction_bits - 1)
 
 
 def _overflows(a: Number, b: Number, fmt: Format) -> bool:

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..formats import TF32, Format
+from ..formats import F64, TF32, Format
 from ..isa import ARCHS, Arch, Instruction
 from . import groups
 from .groups import Rules
@@ -64,7 +64,10 @@ MEANING = {
         "The accumulator has 16 bits: the running sum is rounded to them after every product"
     ),
     "fused multiply-add": "The product enters the sum exactly; FMUL and FADD round it first",
-    "flush to zero": ".FTZ: subnormal operands, addends and results are zero of their sign",
+    "flush to zero": (
+        ".FTZ: subnormal operands and addends are zero of their sign, and so are results that are below 2^-126 when "
+        "rounded with an exponent without end"
+    ),
 }
 
 
@@ -132,7 +135,10 @@ def rules_of(instruction: Instruction, arch: Arch) -> Rules:
             tf32_low_bits=False,
         )
     assert instruction.result is not None
-    return Rules(width=1, one_nan=True, between=instruction.result.name, flush=bool(instruction.keywords.get("ftz")))
+    result = instruction.result
+    # an f64 NaN is passed on (docs/adr/0008), as IEEE 754 recommends
+    one_nan = result is not F64
+    return Rules(width=1, one_nan=one_nan, between=result.name, flush=bool(instruction.keywords.get("ftz")))
 
 
 def _climb(start: str, first: Rules, changes: Sequence[Change], last: Rules, dot: Dotter) -> Ladder:
@@ -216,7 +222,7 @@ def chain_ladders(dot: Dotter, rules: Rules) -> tuple[Ladder, ...]:
     """The ladders of a chain of FFMA, HFMA2, HFMA2.BF16_V2 or DFMA."""
     own = dot.result
     base = Rules(width=1, between=own.name)
-    tail: list[Change] = [("NaN", {"one_nan": True})]
+    tail: list[Change] = [("NaN", {"one_nan": True})] if rules.one_nan else []
     tail += [("flush to zero", {"flush": True})] if rules.flush else []
     ladders = [
         _climb(EXACT, replace(base, width=None), [("rounding after every product", {"width": 1}), *tail], rules, dot),

@@ -313,7 +313,7 @@ class _Comparer:
         parting = Parting(
             op=op,
             span=op.span,
-            name=self._names.get(result) or result.name,
+            name=result.name or self._names.get(result, ""),
             cta=self._place(cta),
             turn=self._turns[cta.number, op] - 1,
             index=index,
@@ -354,7 +354,7 @@ class _Comparer:
         record = self.outcome.wide.get(op.tensor)
         if record is None:
             shape, dtype = self._bound.tensors[op.tensor].shape, dtype_of(wide.element)
-            name = self._names.get(wide) or wide.name or "the value"
+            name = wide.name or self._names.get(wide) or "the value"
             record = Wide(name, wide.element, np.zeros(shape, dtype), np.zeros(shape, dtype), np.zeros(shape, np.bool_))
             self.outcome.wide[op.tensor] = record
         if record.element != wide.element:
@@ -403,8 +403,12 @@ def narrowed(program: Program) -> dict[Store, Value]:
 
 
 def names(program: Program) -> dict[Value, str]:
-    """Source names of values; what a block yields takes the name of what it goes into."""
+    """What to call values without a name: what a block yields as what it goes into, others by their source text."""
     found: dict[Value, str] = {}
+    for op in walk(program.body):
+        for result in op.results:
+            if not result.name and op.span.line == op.span.end_line:
+                found[result] = op.span.source.line(op.span.line)[op.span.column - 1 : op.span.end_column - 1].strip()
     for op in walk(program.body):
         for inner, out in _carried(op):
             if out.name and not inner.name:

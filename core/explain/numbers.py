@@ -75,7 +75,8 @@ class Rounding:
 
     leading: place of its leading one (None for zero). last: place of the result's lowest bit. kept: the result's
     significand in units of 2^last, before the rounding moved it. dropped: what lay below, in units of 2^unit, and how
-    many places that is. direction: ``exact``, ``toward zero``, ``away from zero`` or ``overflow``. tie: half exactly.
+    many places that is. direction: ``exact``, ``toward zero``, ``away from zero``, ``overflow`` or ``flushed``. tie:
+    half exactly.
     """
 
     mode: str
@@ -91,23 +92,32 @@ class Rounding:
     code: int
 
 
-def round_exact(total: int, unit: int, fmt: Format, mode: str = "rn", *, negative_zero: bool = False) -> Rounding:
-    """``total * 2^unit`` rounded once to a format. A zero total has the sign that `negative_zero` says."""
+def round_exact(
+    total: int, unit: int, fmt: Format, mode: str = "rn", *, negative_zero: bool = False, flush: bool = False
+) -> Rounding:
+    """``total * 2^unit`` rounded once to a format. A zero total has the sign that `negative_zero` says.
+
+    flush: .FTZ: rounded as if the exponent had no end; what is below the smallest normal number then is zero of its
+    sign.
+    """
     negative, magnitude = total < 0, abs(total)
     if magnitude == 0:
         sign = fmt.sign_bit if negative_zero else 0
         return Rounding(mode, negative_zero, unit, None, fmt.emin - fmt.fraction_bits, 0, 0, 0, "exact", False, sign)
     leading = magnitude.bit_length() - 1 + unit
-    last = max(leading, fmt.emin) - fmt.fraction_bits
+    last = (leading if flush else max(leading, fmt.emin)) - fmt.fraction_bits
     places = max(last - unit, 0)
     kept, dropped = magnitude >> places, magnitude & ((1 << places) - 1)
     kept <<= max(unit - last, 0)
     half = 1 << (places - 1) if places else 0
     tie = bool(places) and dropped == half
     up = mode == "rn" and bool(places) and (dropped > half or (tie and kept & 1 == 1))
-    code = magnitude_code(kept + up, last, fmt)
+    tiny = flush and (kept + up) << max(last - fmt.emin, 0) < 1 << max(fmt.emin - last, 0)
+    code = 0 if tiny else magnitude_code(kept + up, last, fmt)
     direction = "exact" if not dropped else "away from zero" if up else "toward zero"
-    if code >= fmt.infinity:
+    if tiny:
+        direction = "flushed"
+    elif code >= fmt.infinity:
         code, direction = fmt.infinity, "overflow"
     sign = fmt.sign_bit if negative else 0
     return Rounding(mode, negative, unit, leading, last, kept, dropped, places, direction, tie, code | sign)
