@@ -243,6 +243,15 @@ def test_a_function_may_declare_its_types() -> None:
             body("A: tensor<f32>[4, 8]", f"let y = scale({argument}, 0.1)", "", functions)
 
 
+def test_dims_that_a_function_names_twice_must_agree() -> None:
+    functions = "fn f(t: tile<f32>[R, R], u: tile<f32>[R, 4]) {\n  return t + u\n}\n"
+    params = "A: tensor<f32>[4, 4], B: tensor<f32>[2, 4]"
+    assert steps(body(params, "A[:, :] = f(A[:, :], A[:, :])", "", functions))[-1] == "store A"
+    for wrong in ("f(B[:, :], A[:, :])", "f(A[:, :], B[:, :])", "f(A[:, 0 :+ 2], A[:, :])"):
+        with pytest.raises(KernelError, match="is declared"):
+            body(params, f"let y = {wrong}", "", functions)
+
+
 def test_a_function_sees_the_kernel_s_constants_but_not_its_names() -> None:
     functions = "fn f(x) { return x * W }\nfn g(x) { return x + y }\n"
     assert body("A: tensor<f32>[4]", "A[0] = f32(f(2))", "@autotune(W in [8])", functions).constants == {"W": 8}
@@ -266,7 +275,7 @@ def test_loops_carry_what_their_bodies_assign_and_nothing_else() -> None:
     var t: tile<f32>[4] = 0.0
     for i in range(0, 8) {
       var a = 5
-      a += 1
+      if i > 2 { a += 1 }
       let c = b
       t = t + f32(c)
       if i > 3 { t = t * 2.0 }
@@ -275,8 +284,33 @@ def test_loops_carry_what_their_bodies_assign_and_nothing_else() -> None:
     """
     result = body("X: tensor<f32>[4]", text)
     (loop,) = [op for op in walk(result.body) if isinstance(op, tile.For)]
-    (branch,) = [op for op in walk(result.body) if isinstance(op, tile.If)]
+    inner, branch = (op for op in walk(result.body) if isinstance(op, tile.If))
     assert [value.name for value in loop.outs] == ["t"] == [value.name for value in branch.outs]
+    assert [value.name for value in inner.outs] == ["a"]
+
+
+def test_flags_are_carried_only_where_a_jump_can_clear_them() -> None:
+    text = "var s = 0\nfor i in range(0, 8) {\nif i > n { %s }\ns += i\n}\nX[0] = f32(s)"
+    for jump, outs in (("continue", ["s"]), ("break", ["s", "live"])):
+        result = body("X: tensor<f32>[4], n: i32", text % jump)
+        (loop,) = [op for op in walk(result.body) if isinstance(op, tile.For)]
+        assert [value.name for value in loop.outs] == outs
+    both = body(
+        "X: tensor<f32>[4], n: i32", "for i in range(0, 8) {\nif i > n { continue }\nif i > 3 { break }\nX[0] = 1.0\n}"
+    )
+    first = [op for op in walk(both.body) if isinstance(op, tile.If)][1]
+    assert [value.name for value in first.outs] == ["run"]
+
+
+def test_a_part_of_a_tile_is_assigned() -> None:
+    text = """
+    var t: tile<i64>[16] = 1
+    t[n :+ 3] = X[0 :+ 3]
+    t[15] += n
+    t[14 :+ 4] += 5
+    X[:] = t
+    """
+    assert run(text, 2) == [1, 1, 0, 1, 2, *[1] * 9, 6, 8]
 
 
 def test_loops_without_jumps_have_no_flags_and_branches_on_constants_vanish() -> None:

@@ -92,7 +92,7 @@ def test_expressions(text: str, read: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["A[+n]", "A[n:(1 + +n)]", "A[+n:+4]", "+n", "A[n:2*+n]", "A[:+4]", "A[n:+-4]", "A[n:]"]
+    "text", ["A[+n]", "A[n:(1 + +n)]", "A[+n:+4]", "+n", "A[n:2*+n]", "A[n:(+a)*b]", "A[:+4]", "A[n:+-4]", "A[n:]"]
 )
 def test_a_plus_elsewhere_is_an_error(text: str) -> None:
     with pytest.raises(KernelError):

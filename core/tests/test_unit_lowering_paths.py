@@ -256,6 +256,8 @@ def test_the_pattern_reads_the_previous_values_from_the_store_s_slice() -> None:
     ("what", "options"),
     [
         ("no promise for M", {"M_=_64,": ""}),
+        ("only the store may be cut off", {"epilogue": "C[i :+ 64, j + 8 :+ 64] = acc"}),
+        ("a panel may be cut off", {"A[i_:+": "A[i + 8 :+"}),
         ("a coarser promise", {"N_=_64": "N = 96"}),
         ("the accumulator is read later", {"epilogue": "C[i :+ 64, j :+ 64] = acc\n  C[0, 0] = acc[0, 0]"}),
         ("a statement between", {"epilogue": "let z = 1\n  C[i :+ 64, j :+ 64] = acc"}),
