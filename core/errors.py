@@ -16,8 +16,8 @@ class Source:
     text: str
 
     def line(self, number: int) -> str:
-        lines = self.text.splitlines()
-        return lines[number - 1] if 0 < number <= len(lines) else ""
+        lines = self.text.split("\n")
+        return lines[number - 1].rstrip("\r") if 0 < number <= len(lines) else ""
 
 
 @dataclass(frozen=True)
@@ -59,6 +59,12 @@ class LaunchError(PhobosError):
 
 class UsageError(PhobosError):
     """Wrong use of the interface: unknown device, form, instruction, format."""
+
+
+class DifferenceError(PhobosError):
+    """A launch stores other bits than its caller said it would; nothing was written."""
+
+    exit_status = 1
 
 
 class RecordingError(PhobosError):

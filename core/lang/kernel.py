@@ -18,6 +18,7 @@ from . import syntax as syn
 from .spelling import closest
 
 if TYPE_CHECKING:
+    from ..launch import Launch
     from ..tile.program import Program
     from .attributes import Attributes
 
@@ -133,12 +134,18 @@ class Kernel:
         constants: Mapping[str, int] | None = None,
         form: str | None = None,
         instructions: str | None = None,
-        **options: Any,
-    ) -> Any:
+        order: str | tuple[str, int] | None = None,
+        races: bool = False,
+        expected: Any = None,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> Launch:
         """Runs the kernel and returns a `Launch` (design.md 10); outputs are written in place, after success only.
 
         grid: up to three ints, or a function of `meta` (dims and constants). args: arrays and scalars in the order of
-        the parameters.
+        the parameters. constants: values of @autotune names; where None, a kernel with a key searches its space
+        (autotune.py). expected: what the outputs must be, as arrays: by name, in order, or the only one; DifferenceError
+        where they are not. order: ``"shuffled"`` or ``("shuffled", seed)`` for the CTAs, and races=True reports two
+        CTAs that meet in one element: both on the reference only. progress: called with (done, all) units of work.
         """
         from ..launch import launch
 
@@ -151,7 +158,10 @@ class Kernel:
             constants=constants,
             form=form,
             instructions=instructions,
-            **options,
+            order=order,
+            races=races,
+            expected=expected,
+            progress=progress,
         )
 
     def __call__(self, *args: Any, **options: Any) -> Any:
@@ -183,6 +193,11 @@ def _read_function(function: Callable[..., Any]) -> tuple[syn.Module, syn.Kernel
             _READERS.clear()
         _READERS[key] = ModuleReader(Source(path, text))
     found = _READERS[key].kernel(function.__name__, code.co_firstlineno)
+    if found is None and not _READERS[key].scope.aliases:
+        raise UsageError(
+            f"kernel {function.__name__}: {path} does not import the language by name, so its source cannot be read; "
+            "write `import phobos.lang as ph`"
+        )
     if found is None:
         raise UsageError(
             f"kernel {function.__name__} is not at line {code.co_firstlineno} of {path} any more: the file changed "

@@ -213,6 +213,8 @@ def _import(node: ast.Import | ast.ImportFrom, aliases: dict[str, str], outside:
                 aliases[bound] = ""
             else:
                 outside.add(bound.partition(".")[0])
+            if entry.name in _PACKAGES:
+                aliases[f"{bound}.lang"] = ""
         elif node.module in _PACKAGES and entry.name == "lang" and not node.level:
             aliases[bound] = ""
         elif node.module in [f"{package}.lang" for package in _PACKAGES]:

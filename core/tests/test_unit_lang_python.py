@@ -108,6 +108,7 @@ def test_a_plus_elsewhere_is_an_error(text: str) -> None:
         ("from phobos import lang", "lang"),
         ("from phobos import lang as L", "L"),
         ("import phobos_sim.lang as ph", "ph"),
+        ("import phobos_sim as sim", "sim.lang"),
     ],
 )
 def test_imports(lines: str, name: str) -> None:

@@ -288,6 +288,11 @@ def test_literals_are_rounded_to_f32_first() -> None:
     assert ("s32", 0x846CA68B) in codes(result).values()
 
 
+def test_truncating_division_of_a_negative_constant_is_noted() -> None:
+    assert notes(body("I: tensor<i64>[16]", "I[0] = -7 / 2"), "division")
+    assert not notes(body("I: tensor<i64>[16]", "I[0] = 7 / 2 - 7"), "division")
+
+
 def test_index_arithmetic_is_folded_and_wraps_in_64_bits() -> None:
     result = body(
         "I: tensor<i64>[16]",

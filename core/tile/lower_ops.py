@@ -170,6 +170,8 @@ def scalar_binary(ctx: Context, op: str, a: Scalar, b: Scalar, node: syn.Node) -
     if PRED in (a.format, b.format) and a.format != b.format:
         hint = "comparisons do not chain: write a < b and b < c" if op in syn.COMPARISONS else "convert with i32(c)"
         ctx.fail(f"`{op}` between {describe(a)} and {describe(b)}", node, hint)
+    if op in ("/", "%") and any(isinstance(s.const, int) and s.const < 0 for s in (a, b)):
+        ctx.note("division", f"`{op}` of integers truncates toward zero; Python's // and % round down", node.span)
     if isinstance(a.const, int) and isinstance(b.const, int) and a.format == b.format:
         folded = fold(op, a, b)
         if folded is not None:
