@@ -51,7 +51,9 @@ def command(
         for name, reason in done.failed:
             text.print(f"refused by the card: {name}: {reason}", markup=False)
         total = sum(path.stat().st_size + path.with_suffix(".json").stat().st_size for path in done.files)
-        text.print(f"{len(done.files)} sets, {total / 1e6:.1f} MB in {out}; now: phobos-sim score {out}", markup=False)
+        archive = pack(out, done.files)
+        text.print(f"{len(done.files)} sets, {total / 1e6:.1f} MB in {out}; all in one file: {archive}", markup=False)
+        text.print(f"now: phobos-sim score {out}", markup=False)
         write_json(
             {
                 "card": recorder.name,
@@ -65,6 +67,17 @@ def command(
         )
     if done.failed:
         raise typer.Exit(1)
+
+
+def pack(out: Path, files: tuple[Path, ...]) -> Path:
+    """All files of a recording in `<out>.zip`, the same bytes every time."""
+    from zipfile import ZIP_STORED, ZipFile, ZipInfo
+
+    target = out.with_name(out.name + ".zip")
+    with ZipFile(target, "w", ZIP_STORED) as archive:
+        for path in (path for file in files for path in (file, file.with_suffix(".json"))):
+            archive.writestr(ZipInfo(f"{out.name}/{path.name}", (1980, 1, 1, 0, 0, 0)), path.read_bytes())
+    return target
 
 
 def open_recorder(via: str, card: int, capability: int | None = None):  # type: ignore[no-untyped-def]

@@ -57,6 +57,11 @@ def command(
         raise UsageError(
             "--against and --device exclude each other: one names what is scored instead of this simulator"
         )
+    if not sets and not home().is_dir():
+        raise UsageError(
+            f"no recordings here ({home()} is no folder): name a set, or set PHOBOS_RECORDINGS to the recordings/ "
+            "of a checkout (docs/recordings.md)"
+        )
     paths = sets or [home()]
     text = console(json)
     engine: Engine = other(against) if against else Simulator(device)

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
+import zipfile
 from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers import tool
+from helpers import cli, tool
 from phobos_sim import isa
+from phobos_sim.cli import record as verb
 from phobos_sim.errors import RecordingError, UnavailableError
 from phobos_sim.formats import FORMATS
 from phobos_sim.recordings import corners, home, loader
+from phobos_sim.recordings.recorder import record as record_module
 from phobos_sim.recordings.recorder.cooperative_spirv import tile_module
 from phobos_sim.recordings.recorder.driver import Driver, DriverError, _patched
 from phobos_sim.recordings.recorder.mma_ptx import Fragment, gemm_kernel, layout, tile_kernel
 from phobos_sim.recordings.recorder.plan import Job, Sizes, plan
 from phobos_sim.recordings.recorder.record import check_layouts, layout_job, record
 from phobos_sim.recordings.recorder.scalar_ptx import bodies, body_for, kernel
+from phobos_sim.scoreboard.engines import Simulator
+from phobos_sim.scoreboard.evaluate import Options, score
+from phobos_sim.scoreboard.report import headline
 from recording_samples import SMALL, ReferenceCard, recorded
 
 MATRIX = [row for row in isa.INSTRUCTIONS if row.is_matrix]
@@ -219,3 +226,37 @@ def test_fragment_packing_puts_the_first_element_lowest() -> None:
     words = fragment.pack(np.array([[[0x1111, 0x2222]]], np.uint16))
     assert words.shape == (1, 32, 1) and int(words[0, 0, 0]) == 0x22221111
     assert FORMATS["f16"].bits == fragment.bits
+
+
+class Opened(ReferenceCard):
+    """A card as the verb opens one."""
+
+    def __enter__(self) -> Opened:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing to close."""
+
+
+def test_the_verb_writes_one_file_to_send(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verb, "open_recorder", lambda *_: Opened(86))
+    monkeypatch.setattr(record_module, "Sizes", lambda: SMALL)
+    out = tmp_path / "my-card"
+    verb.command(out=out, by="someone", json=str(tmp_path / "out.json"))
+    told = json.loads((tmp_path / "out.json").read_text())
+    assert told["arch"] == "sm_86" and not told["failed"] and len(told["files"]) == 11
+    with zipfile.ZipFile(tmp_path / "my-card.zip") as archive:
+        archive.extractall(tmp_path / "sent")
+    for path in loader.find([tmp_path / "sent" / "my-card"]):
+        assert loader.load(path).manifest.recorded_by == "someone"
+    done = score([tmp_path / "sent" / "my-card"], Simulator("reference"), Options(kill=False))
+    assert done.passed, headline(done)
+
+
+def test_the_verb_without_a_card_exits_with_4(tmp_path: Path) -> None:
+    if shutil.which("nvidia-smi"):
+        pytest.skip("CUDA: a card is here, so its absence cannot be tested")
+    done = cli("record", "--out", tmp_path / "x")
+    assert done.returncode == 4 and "libcuda.so.1 was not found" in done.stderr
+    assert cli("record", "--out", tmp_path / "x", "--via", "smoke").returncode == 2
+    assert not (tmp_path / "x").exists()
