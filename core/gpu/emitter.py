@@ -33,7 +33,8 @@ class Job:
     """What to emit: a program under the facts of a launch, for one target.
 
     aliases: tensor -> name of the first tensor that is the same array. split: the outermost loop whose trips are
-    spread over several dispatches, or None.
+    spread over several dispatches, or None. plain: contractions whose operands were found to be finite and
+    of moderate size, which a faster core may assume (`chains.is_plain`).
     """
 
     program: tp.Program
@@ -43,6 +44,7 @@ class Job:
     form: str
     aliases: dict[str, str] = field(default_factory=dict)
     split: tp.For | None = None
+    plain: frozenset[tp.Contract] = frozenset()
 
 
 @dataclass

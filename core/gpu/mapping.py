@@ -12,13 +12,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ..errors import UsageError
+from ..isa import SM86
 from ..tile import regions
+from ..tile.facts import Facts
 from ..tile.program import Program
 from .emitter import Job, Shader
 from .registers import GROUP_INVOCATIONS, RegistersEmitter
 from .shared import SharedEmitter
 from .target import Target
+from .uses import Uses, core_of
 
+GPU_OUTPUTS = 16
 GPU_ACCUMULATORS = 64  # above it NVIDIA's compiler took 28 s for an attention kernel (docs/performance.md)
 CPU_GROUPS = 32  # at least so many workgroups where there is work for them, to keep every core busy
 
@@ -83,11 +87,20 @@ def _is_large(program: Program, target: Target, aliases: dict[str, str]) -> bool
     return sum(plan.registers(c.result) for c in program.contractions()) > GPU_ACCUMULATORS
 
 
+def _outputs(program: Program, target: Target) -> int:
+    """Accumulators per lane that pay: a matter of the core on a CPU device; registers are what a GPU is short of."""
+    if not target.is_cpu:
+        return GPU_OUTPUTS
+    uses = Uses(program.body)
+    job = Job(program, Facts(), target, SM86, "registers")
+    return min((core_of(job, uses, c).outputs for c in program.contractions()), default=GPU_OUTPUTS)
+
+
 def _registers(program: Program, target: Target, aliases: dict[str, str], ctas: int) -> Choice:
     if not target.subgroup_shuffle:
         raise regions.NoMapping(f"{target.name} has no subgroup shuffles")
     lanes = target.subgroup_size
-    plan = regions.plan(program, lanes, aliases)
+    plan = regions.plan(program, lanes, aliases, _outputs(program, target))
     units = ctas * plan.units
     per_group, limit = 1, min(GROUP_INVOCATIONS, target.max_invocations)
     if target.is_cpu:

@@ -34,6 +34,7 @@ class RegistersEmitter(Emitter):
         self.units_per_group = units_per_group
         self.uses = Uses(job.program.body)
         self.tiles: dict[tp.Value, Tile] = {}
+        self.fragments: dict[tp.Value, registers_contract.Fragment] = {}
         self.saved_words = 0
         b = self.b
         self.lane = b.builtin("SubgroupLocalInvocationId")
@@ -292,6 +293,9 @@ class RegistersEmitter(Emitter):
     # ---- carried tiles, the whole shader ---------------------------------------------------------------------
 
     def tile_slot(self, value: tp.Value, loop: tp.For | None, position: int) -> Carried:
+        contract = None if loop is None else self.uses.accumulates(loop, position)
+        if contract is not None and loop is not self.job.split and self.of(value).registers <= self.held_limit:
+            return registers_contract.Fragment(self, contract)
         return RegisterSlot(self, value)
 
     def resume(self, slots: list[Carried]) -> None:

@@ -8,24 +8,32 @@ they are read inside the loop over k. k is ascending in every case, so no shape 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from .. import isa
 from ..spirv.builder import DONT_UNROLL, Value, Variable
 from ..tile import program as tp
+from .emitter import Carried
 from .registers_tiles import ArrayTile, Held, LoadTile, Tile
 from .sm86 import chains
+from .uses import core_of
 
 if TYPE_CHECKING:
     from .registers import RegistersEmitter
 
-OUTPUTS = 16  # accumulators per lane and pass over k: more only grows the loop body (spirv-notes.md section 4.8)
+MIN_CHUNK = 8
+LONE_ROW_OUTPUTS = 16  # accumulators per pass where a lane has one row: more operands than that travel in vain
 Operand = tuple[Value, ...]
+State = list[list[list[Variable]]]  # [row block][column][part of the core's state]
 
 
 def emit(e: RegistersEmitter, op: tp.Contract) -> None:
     """out[i, j] = chain over ascending k of a[i, k] * b[k, j], from seed[i, j]."""
-    chain = _Chain(e, op)
+    fragment = e.fragments.get(op.seed)
+    if fragment is not None:
+        fragment.advance()
+        return
+    chain = Chain(e, op)
     rows = e.of(op.result)
     step = chain.columns
     if rows.registers <= e.held_limit:
@@ -56,7 +64,48 @@ def _array(e: RegistersEmitter, op: tp.Contract) -> ArrayTile:
     return e.new_array(op.result)
 
 
-class _Chain:
+class Fragment(Carried):
+    """An accumulator that a loop's contraction alone touches stays in the core's own state (phobos-language.md C.4)."""
+
+    def __init__(self, e: RegistersEmitter, op: tp.Contract) -> None:
+        self.e, self.op = e, op
+        self.core = core_of(e.job, e.uses, op)
+        self.rows = e.of(op.result)
+        kinds = [part.kind for part in self.core.seed(e.b, e.zero)]
+        self.state: State = [
+            [[e.b.variable(kind) for kind in kinds] for _ in range(self.rows.registers)]
+            for _ in range(self.rows.blocks)
+        ]
+
+    def prepare(self, value: tp.Value) -> Callable[[], None]:
+        e = self.e
+        if e.fragments.get(value) is self:
+            return lambda: None
+        codes = e.chunk(value, self.rows.blocks, 0, self.rows.registers)
+
+        def commit() -> None:
+            for variables, block in zip(self.state, codes, strict=True):
+                for parts, code in zip(variables, block, strict=True):
+                    _store(parts, self.core.seed(e.b, code))
+
+        return commit
+
+    def enter(self, argument: tp.Value) -> None:
+        e = self.e
+        if argument is self.op.seed:
+            e.fragments[argument] = self
+        else:
+            e.tiles[argument] = Held([[self.core.result(e.b, _load(parts)) for parts in block] for block in self.state])
+
+    def advance(self) -> None:
+        """One contraction of the loop's body."""
+        chain = Chain(self.e, self.op)
+        for n0 in range(0, self.rows.registers, chain.columns):
+            chain.advance([block[n0 : n0 + chain.columns] for block in self.state], n0)
+        self.e.fragments[self.op.result] = self
+
+
+class Chain:
     """One contraction: its core, its operands and the blocking of its loops."""
 
     def __init__(self, e: RegistersEmitter, op: tp.Contract) -> None:
@@ -64,59 +113,65 @@ class _Chain:
         self.a, self.b = e.tiles[op.a], e.tiles[op.b]
         self.rows = e.of(op.result)
         self.depth = e.of(op.a).columns
-        self.core = chains.core(
-            isa.lookup(op.instruction),
-            e.job.arch,
-            e.target,
-            a_exact16=e.uses.is_f16(op.a),
-            b_exact16=e.uses.is_f16(op.b),
-        )
+        self.core = core_of(e.job, e.uses, op)
         self.columns = self._columns()
         self.chunk = self._chunk()
 
     def _columns(self) -> int:
-        """Columns per pass: `OUTPUTS` accumulators; for dot_t whole row blocks of b where it has them."""
-        n, wanted = self.rows.registers, max(1, OUTPUTS // self.rows.blocks)
+        """Columns per pass: the accumulators that pay; for dot_t whole row blocks of b where it has them."""
+        n, blocks = self.rows.registers, self.rows.blocks
+        outputs = min(self.core.outputs, LONE_ROW_OUTPUTS) if blocks == 1 else self.core.outputs
+        wanted = max(1, outputs // blocks)
         if self.op.transposed and n > self.lanes:
             wanted = max(wanted, self.lanes)
         step = self.lanes if self.op.transposed and n > self.lanes and n % self.lanes == 0 else 1
         return next(c for c in range(min(n, wanted), 0, -1) if n % c == 0 and c % step == 0)
 
     def _chunk(self) -> int:
-        """k's per trip: whole steps of the core and whole row blocks of b, 16 where that divides."""
-        unit = self.core.width if self.op.transposed else max(self.core.width, self.lanes)
-        wanted = max(unit, 16)
-        return wanted if self.depth % wanted == 0 else unit if self.depth % unit == 0 else self.depth
+        """k's per trip: whole steps of the core and whole row blocks of b; a wider body only fills the code caches."""
+        unit = max(self.core.width, MIN_CHUNK if self.op.transposed else self.lanes)
+        return unit if self.depth % unit == 0 else self.depth
 
     def outputs(self, n0: int | Value) -> list[list[Value]]:
         """Result codes of columns [n0, n0 + columns) in every row block."""
-        e, core, b = self.e, self.core, self.e.b
-        seeds = e.chunk(self.op.seed, self.rows.blocks, n0, self.columns)
+        core, b = self.core, self.e.b
+        seeds = self.e.chunk(self.op.seed, self.rows.blocks, n0, self.columns)
         states = [[core.seed(b, code) for code in block] for block in seeds]
-        if self.depth > self.chunk and self.depth % self.chunk == 0 and _walks(self.a) and _walks(self.b):
-            states = self._loop(states, n0)
+        if self._loops():
+            kept: State = [[[b.variable(part.kind, part) for part in state] for state in block] for block in states]
+            self.advance(kept, n0)
+            states = [[_load(parts) for parts in block] for block in kept]
         else:
-            for k0 in range(0, self.depth, self.chunk):
-                states = self._step(states, k0, n0, min(self.chunk, self.depth - k0))
+            states = self._straight(states, n0)
         return [[core.result(b, state) for state in block] for block in states]
 
-    def _loop(self, states: list[list[Operand]], n0: int | Value) -> list[list[Operand]]:
-        b = self.e.b
-        kept: list[list[list[Variable]]] = [
-            [[b.variable(part.kind, part) for part in state] for state in block] for block in states
-        ]
+    def _loops(self) -> bool:
+        """Whether k is walked by a loop: both operands can be read at an index that only the shader knows."""
+        return self.depth > self.chunk and self.depth % self.chunk == 0 and _walks(self.a) and _walks(self.b)
 
-        def body(i: Value) -> None:
-            before = [[tuple(v.load() for v in state) for state in block] for block in kept]
-            after = self._step(before, i * self.chunk, n0, self.chunk)
+    def advance(self, kept: State, n0: int | Value) -> None:
+        """Takes the accumulators of columns [n0, n0 + columns), in variables, over all of k."""
+
+        def trip(step: Callable[[list[list[Operand]]], list[list[Operand]]]) -> None:
+            after = step([[_load(parts) for parts in block] for block in kept])
             for variables, values in zip(kept, after, strict=True):
-                for state, new in zip(variables, values, strict=True):
-                    for variable, value in zip(state, new, strict=True):
-                        variable.store(value)
+                for parts, state in zip(variables, values, strict=True):
+                    _store(parts, state)
 
+        if not self._loops():
+            trip(lambda states: self._straight(states, n0))
+            return
         with self.e.counter.loop(self.depth // self.chunk):
-            b.loop(self.depth // self.chunk, body, DONT_UNROLL)
-        return [[tuple(v.load() for v in state) for state in block] for block in kept]
+            self.e.b.loop(
+                self.depth // self.chunk,
+                lambda i: trip(lambda states: self._step(states, i * self.chunk, n0, self.chunk)),
+                DONT_UNROLL,
+            )
+
+    def _straight(self, states: list[list[Operand]], n0: int | Value) -> list[list[Operand]]:
+        for k0 in range(0, self.depth, self.chunk):
+            states = self._step(states, k0, n0, min(self.chunk, self.depth - k0))
+        return states
 
     def _step(self, states: list[list[Operand]], k0: int | Value, n0: int | Value, count: int) -> list[list[Operand]]:
         """Advances all accumulators by `count` k's from k0."""
@@ -166,3 +221,12 @@ def _operands(
 
 def _walks(tile: Tile) -> bool:
     return isinstance(tile, LoadTile | ArrayTile)
+
+
+def _load(parts: list[Variable]) -> Operand:
+    return tuple(variable.load() for variable in parts)
+
+
+def _store(parts: list[Variable], state: Operand) -> None:
+    for variable, value in zip(parts, state, strict=True):
+        variable.store(value)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .. import log
+from .. import isa, log
 from ..errors import LoopLimitError, UnavailableError
 from ..formats import dtype_of
 from ..isa import Arch
@@ -28,7 +28,7 @@ from ..tile.facts import Facts
 from . import mapping, measure, probe
 from .access import stored_bits
 from .emitter import STAGE_FIRST, STAGE_LAST, Job, Shader
-from .sm86 import mufu
+from .sm86 import chains, mufu
 from .target import Target
 
 if TYPE_CHECKING:
@@ -179,7 +179,7 @@ def _prepare(
     program: tp.Program, facts: Facts, target: Target, arch: Arch, choice: mapping.Choice, bound: Bound
 ) -> tuple[Shader, Plan]:
     """The shader, and the pieces its outermost loop must be cut into for the device's loop budget."""
-    job = Job(program, facts, target, arch, choice.form, bound.aliases)
+    job = Job(program, facts, target, arch, choice.form, bound.aliases, plain=_plain(bound, target))
     shader = _shader(job, choice)
     budget = target.loop_budget
     total = shader.trips.total(facts)
@@ -208,9 +208,32 @@ def _prepare(
     )
 
 
+def _plain(bound: Bound, target: Target) -> frozenset[tp.Contract]:
+    """Contractions whose operands, as they lie in memory, need none of the special cases: a scan costs less than those.
+
+    On a CPU device only: elsewhere the special cases are hidden behind memory.
+    """
+    if not target.is_cpu:
+        return frozenset()
+    makers = {value: op for op in tp.walk(bound.program.body) for value in op.results}
+    written = {bound.aliases[name] for name in bound.program.written()}
+    seen: dict[tuple[str, str], bool] = {}
+
+    def is_plain(contract: tp.Contract, value: tp.Value) -> bool:
+        maker = makers.get(value)
+        if not isinstance(maker, tp.Load) or bound.aliases[maker.tensor] in written:
+            return False
+        key = (contract.instruction, maker.tensor)
+        if key not in seen:
+            seen[key] = chains.is_plain(isa.lookup(contract.instruction), bound.tensors[maker.tensor])
+        return seen[key]
+
+    return frozenset(c for c in bound.program.contractions() if is_plain(c, c.a) and is_plain(c, c.b))
+
+
 def _shader(job: Job, choice: mapping.Choice) -> Shader:
     key = (id(job.program), job.facts.key, job.target, tuple(sorted(job.target.forms.items())), job.arch.name,
-           choice.key, tuple(sorted(job.aliases.items())), id(job.split))  # fmt: skip
+           choice.key, tuple(c in job.plain for c in job.program.contractions()), tuple(sorted(job.aliases.items())), id(job.split))  # fmt: skip
     with _lock:
         if key in _shaders:
             _shaders.move_to_end(key)

@@ -14,8 +14,9 @@ from ..spirv.builder import Value, Variable
 from ..tile import program as tp
 from .emitter import Carried
 from .shared_stage import Decoded, Packed, Stage
-from .sm86 import chains, tensor
+from .sm86 import tensor
 from .sm86.chains import Operand
+from .uses import core_of
 
 if TYPE_CHECKING:
     from .shared import SharedEmitter, Slot
@@ -67,13 +68,7 @@ class _Blocks:
         self.e, self.op, self.block = e, op, block
         self.m, self.n = op.result.shape
         self.depth = op.a.shape[1]
-        self.core = chains.core(
-            isa.lookup(op.instruction),
-            e.job.arch,
-            e.target,
-            a_exact16=e.uses.is_f16(op.a),
-            b_exact16=e.uses.is_f16(op.b),
-        )
+        self.core = core_of(e.job, e.uses, op)
         self.stages: tuple[Stage, Stage] | None = None
         self.count = self.m * self.n // (block[0] * block[1])
 

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from .. import isa
 from ..tile import program as tp
+from .sm86 import chains
+
+if TYPE_CHECKING:
+    from .emitter import Job
 
 POINTWISE = (tp.Map, tp.Broadcast, tp.Store)
 
@@ -128,3 +135,15 @@ def _reads(op: tp.Op) -> set[tp.Value]:
         for inner in block.ops:
             found |= _reads(inner)
     return found
+
+
+def core_of(job: Job, uses: Uses, op: tp.Contract) -> chains.Core:
+    """The arithmetic of a contraction, by what is known of its operands."""
+    return chains.core(
+        isa.lookup(op.instruction),
+        job.arch,
+        job.target,
+        a_exact16=uses.is_f16(op.a),
+        b_exact16=uses.is_f16(op.b),
+        plain=op in job.plain,
+    )

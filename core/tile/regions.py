@@ -100,8 +100,11 @@ def matrix(shape: tuple[int, ...]) -> tuple[int, int]:
     return shape[0], shape[1]
 
 
-def plan(program: Program, lanes: int, aliases: dict[str, str]) -> Plan:
-    """The register plan of a program, or NoMapping with the reason."""
+def plan(program: Program, lanes: int, aliases: dict[str, str], outputs: int = 16) -> Plan:
+    """The register plan of a program, or NoMapping with the reason.
+
+    outputs: accumulators per lane that pay for its contraction's arithmetic on the device.
+    """
     found = classes(program)
     ops = list(walk(program.body))
     for op in ops:
@@ -115,7 +118,7 @@ def plan(program: Program, lanes: int, aliases: dict[str, str]) -> Plan:
     allowed = _Allowed(program, found, aliases)
     _check_order(program, aliases, allowed)
     if contracts:
-        result = _contraction_plan(found, lanes, contracts, reduces, allowed)
+        result = _contraction_plan(found, lanes, contracts, reduces, allowed, outputs)
     elif reduces:
         result = _reduction_plan(found, lanes, reduces, allowed)
     else:
@@ -164,14 +167,13 @@ def _finish(found: Classes, layout: Layout, cuts: dict[Axis, int]) -> Plan:
 
 
 def _contraction_plan(
-    found: Classes, lanes: int, contracts: list[Contract], reduces: list[Reduce], allowed: _Allowed
+    found: Classes, lanes: int, contracts: list[Contract], reduces: list[Reduce], allowed: _Allowed, outputs: int
 ) -> Plan:
-    """lane = row. Rows are cut to two row blocks (one where tiles are many), columns to 8 where every dot has them."""
+    """lane = row. A unit has 8 columns and as many row blocks as make up `outputs`; one block where dots are many."""
     cuts: dict[Axis, int] = {}
     rows = {found.of(c.result, 0) for c in contracts}
     columns = {found.of(c.result, 1) for c in contracts}
-    outputs = 16
-    blocks = 2 if len(contracts) == 1 else 1
+    blocks = max(1, outputs // WIDEST) if len(contracts) == 1 else 1
     for cls in rows:
         if allowed(cls) and len(rows) == 1:
             cuts[cls] = _slab(found.extent[cls], blocks * lanes, lanes)

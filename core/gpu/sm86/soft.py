@@ -187,7 +187,8 @@ def round_pack(
     limit_code = e.const(fmt.infinity if overflow == "infinity" else fmt.largest, kind)
     limited = e.select(code < limit_code, code, limit_code)
     if flush:
-        limited = e.select(code.i < (1 << fmt.fraction_bits), e.const(0, kind), limited)
+        tiny = (field < 1) & (code.i < (1 << fmt.fraction_bits))  # the field too: an overflow looks negative
+        limited = e.select(tiny, e.const(0, kind), limited)
     return limited | x.sign
 
 
