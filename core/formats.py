@@ -84,8 +84,11 @@ class Format:
 
     @property
     def canonical_nan(self) -> int:
-        """The one NaN that arithmetic produces: all ones but the sign."""
-        return (1 << (self.bits - 1)) - 1
+        """The NaN that arithmetic makes of an invalid operation: all ones but the sign.
+
+        f64 has another one, and passes a NaN operand on (`reference.double`, measured on an H200: docs/adr/0008).
+        """
+        return 0xFFF8000000000000 if self.bits == 64 else (1 << (self.bits - 1)) - 1
 
     @property
     def infinity(self) -> int:
@@ -189,20 +192,28 @@ def shift_right_sticky(values: Ints, distance: Any) -> Ints:
 
 
 def round_pack(
-    negative: Any, exponent: Any, significand: Any, fmt: Format, *, mode: str = "rn", overflow: str = "infinity"
+    negative: Any,
+    exponent: Any,
+    significand: Any,
+    fmt: Format,
+    *,
+    mode: str = "rn",
+    overflow: str = "infinity",
+    flush: bool = False,
 ) -> Codes:
     """Code of ``(-1)^negative * significand * 2^exponent``, rounded once.
 
     significand: nonnegative int64 below 2^62; where it is the head of a longer number, its lowest bit must be sticky
         and it must have at least two bits more than the format keeps.
-    mode: ``rn`` nearest even, ``rz`` toward zero. overflow: ``infinity``, or ``largest`` finite number.
+    mode: ``rn`` nearest even, ``rz`` toward zero. overflow: ``infinity``, or ``largest`` finite number. flush: .FTZ,
+        rounded as if the exponent had no end, then zero of the sign below the smallest normal number.
     A zero significand gives a zero of the sign.
     """
     significand = np.asarray(significand, np.int64)
     length = bit_length(significand)
     normal = significand << (62 - length)  # the leading one in place 61
     top = np.where(significand == 0, fmt.emin, np.minimum(exponent + length - 1, fmt.emax + 1))
-    below = np.maximum(fmt.emin - top, 0)  # places that a subnormal loses
+    below = np.zeros_like(top) if flush else np.maximum(fmt.emin - top, 0)  # places that a subnormal loses
     drop = np.minimum(below + (61 - fmt.fraction_bits), 63)
     kept = normal >> drop
     if mode == "rn":
@@ -213,6 +224,9 @@ def round_pack(
         kept = np.where(top > fmt.emax, 1 << fmt.fraction_bits, kept)  # an overflowing f64 stays inside int64
     # The hidden bit of `kept` adds the last one to the exponent field, and a carry moves on into it.
     field = top + below + (fmt.bias - 1)
+    if flush:
+        tiny = (field << fmt.fraction_bits) + kept < 1 << fmt.fraction_bits
+        field, kept = np.where(tiny, 0, field), np.where(tiny, 0, kept)
     magnitude = np.minimum((field << fmt.fraction_bits) + kept, _limit(fmt, overflow)) << fmt.ignored_bits
     return _with_sign(negative, magnitude, fmt)
 

@@ -9,29 +9,30 @@ from __future__ import annotations
 from ..formats import FORMATS, Format
 from .instruction import Evidence, Instruction, MmaShape
 
-SCALAR_SET = "16,384 results recorded on an H200 (sm90-h200-scalar), none differing"
-MMA_SET = "raw random bits recorded on an H200 (sm90-h200-mma), none differing"
+SCALAR_SET = "16,384 results recorded on an H200 (sm90-h200-scalar) and recordings/sm90-h200, none differing"
+OWN_SET = "recorded on an H200 (recordings/sm90-h200), none differing"
+MMA_SET = "raw random bits recorded on an H200 (sm90-h200-mma) and recordings/sm90-h200, none differing"
 
 #: Correctly rounded or integer operations that both chips define the same way, recorded on sm_90.
 RECORDED = {
     "sm_86": Evidence("derived", "same operation as on sm_90, where it is recorded; no sm_86 recording"),
     "sm_90": Evidence("validated", SCALAR_SET),
 }
-#: Defined by IEEE 754 or by the PTX ISA, not recorded on either chip.
+#: Defined by IEEE 754 or by the PTX ISA, and recorded by this project.
 DEFINED = {
-    "sm_86": Evidence("derived", "defined by IEEE 754 and the PTX ISA; no recording"),
-    "sm_90": Evidence("derived", "defined by IEEE 754 and the PTX ISA; no recording"),
+    "sm_86": Evidence("derived", "defined by IEEE 754 and the PTX ISA, and recorded on sm_90; no sm_86 recording"),
+    "sm_90": Evidence("validated", OWN_SET),
 }
-
-
-def same(maturity: str, text: str) -> dict[str, Evidence]:
-    """The same evidence for sm_86 and sm_90."""
-    return {"sm_86": Evidence(maturity, text), "sm_90": Evidence(maturity, text)}
-
-
-def assumed(text: str) -> dict[str, Evidence]:
-    """A decision of this project, not yet seen on any card."""
-    return same("assumed", text)
+#: What the compiler makes of it for sm_86 is the code that was recorded on sm_90.
+SAME_CODE = {
+    "sm_86": Evidence("derived", "the CUDA 13.0 compiler's code for sm_86 is the one recorded on sm_90"),
+    "sm_90": Evidence("validated", OWN_SET),
+}
+#: A sequence that LLVM 22.1 (the line Phobos builds on) emits for sm_86, recorded as such on sm_90.
+LLVM_CODE = {
+    "sm_86": Evidence("derived", "what LLVM 22.1 emits for sm_86, and that sequence was recorded on sm_90"),
+    "sm_90": Evidence("validated", OWN_SET),
+}
 
 
 def formats(names: str) -> tuple[Format | None, ...]:

@@ -1,9 +1,11 @@
 """Conversion rows: F2F, F2I, I2F, I2I, and the language's two-step conversions to bytes.
 
 Rules (design.md 4.2, phobos-language.md D.1):
-- F2F rounds once; a NaN becomes the canonical NaN of the target, also where the conversion is exact;
+- F2F rounds once; a NaN becomes the canonical NaN of the target, also where the conversion is exact; but from and to
+  f64 its sign and leading payload bits stay, quieted, and bf16 to f32 is a shift (recorded on an H200; docs/adr/0008);
 - F2I truncates (or rounds to nearest even), saturates; NaN gives 0, but the lowest integer from f64 or to s64;
-- I2F rounds to nearest even directly to the target; integer to narrower integer keeps the low bits.
+- I2F rounds to nearest even directly to the target, but to bf16 through f32: sm_86 has no such conversion;
+- integer to narrower integer keeps the low bits.
 """
 
 # A table: one row, one line where it fits.
@@ -11,7 +13,7 @@ Rules (design.md 4.2, phobos-language.md D.1):
 from __future__ import annotations
 
 from .instruction import Instruction
-from .rows import DEFINED, RECORDED, assumed, row
+from .rows import DEFINED, LLVM_CODE, RECORDED, row
 
 FLOATS = ("f16", "bf16", "f32", "f64")
 INTEGERS = ("s8", "u8", "s32", "s64")
@@ -20,23 +22,33 @@ _EXACT = {("f16", "f32"), ("bf16", "f32"), ("f16", "f64"), ("bf16", "f64"), ("f3
 _RECORDED = {"cvt.rn.f16.f32", "cvt.f32.f16", "cvt.rn.bf16.f32", "cvt.rzi.s32.f32", "cvt.rn.f32.s32"}
 _SASS = {
     "cvt.rn.f16.f32": "F2F.F16.F32", "cvt.f32.f16": "HADD2.F32", "cvt.rn.bf16.f32": "F2F.BF16.F32",
-    "cvt.f32.bf16": "IMAD.U32", "cvt.rn.f32.f64": "F2F.F32.F64", "cvt.rn.f16.f64": "F2F.F16.F64",
+    "cvt.rn.f32.f64": "F2F.F32.F64", "cvt.rn.f16.f64": "F2F.F16.F64",
     "cvt.f64.f32": "F2F.F64.F32", "cvt.rzi.s32.f32": "F2I.TRUNC.NTZ", "cvt.rn.f32.s32": "I2FP.F32.S32",
 }
-_THROUGH_F32 = assumed("the value of two conversions through f32, which rounds once")
+
+
+
+#: Conversions that sm_86 has no instruction for: meaning, instructions.
+_SEQUENCES = {
+    "cvt.f32.bf16": ("a shift: the same value, exact; a NaN keeps its bits", "IMAD.U32"),
+    "cvt.f64.bf16": ("through f32, exact; a NaN keeps its bits, quieted", "IMAD.U32; F2F.F64.F32"),
+    "cvt.rn.bf16.f64": ("rounded once to nearest even, through an f32 rounded to odd; NaN canonical",
+                        "F2F.F32.F64; F2F.F64.F32; DSETP; F2F.BF16.F32"),
+    "cvt.rn.bf16.f16": ("through f32, rounded once to nearest even", "HADD2.F32; F2F.BF16.F32"),
+    "cvt.rn.f16.bf16": ("through f32, rounded once to nearest even", "IMAD.U32; F2F.F16.F32"),
+}
 
 
 def _float_to_float(source: str, target: str) -> Instruction:
     exact = (source, target) in _EXACT
     key = f"cvt.{'' if exact else 'rn.'}{target}.{source}"
-    if exact:
-        text = "the same value, exact"
-    elif {source, target} == {"f16", "bf16"}:
-        text = "through f32, rounded once to nearest even"
-    else:
-        text = "rounded once to nearest even"
-    evidence = RECORDED if key in _RECORDED else _THROUGH_F32 if "through" in text else DEFINED
+    payload = "; a NaN keeps its sign and leading payload bits, quieted" if "f64" in (source, target) else ""
+    text = "the same value, exact" + payload if exact else "rounded once to nearest even" + payload
+    evidence = RECORDED if key in _RECORDED else DEFINED
     sass = _SASS.get(key, f"F2F.{target.upper()}.{source.upper()}")
+    if key in _SEQUENCES:
+        text, sass = _SEQUENCES[key]
+        evidence = LLVM_CODE
     return row(key, "convert.f2f", f"{source} -> {target}", text, sass=sass, evidence=evidence,
                source=source, target=target, rounding="rn")
 
@@ -56,6 +68,9 @@ def _float_to_integer(source: str, target: str, rounding: str = "rzi") -> Instru
 def _integer_to_float(source: str, target: str) -> Instruction:
     key = f"cvt.rn.{target}.{source}"
     recorded = key in _RECORDED or key in ("cvt.rn.f32.u32", "cvt.rn.f16.s32")
+    if target == "bf16":
+        return row(key, "convert.i2f", f"{source} -> {target}", "rounded to f32, then to bf16, each to nearest even",
+                   sass=f"I2F.F32.{source.upper()}; F2F.BF16.F32", evidence=LLVM_CODE, source=source, target=target)
     return row(key, "convert.i2f", f"{source} -> {target}", "rounded once to nearest even",
                sass=_SASS.get(key, f"I2F.{target.upper()}.{source.upper()}"),
                evidence=RECORDED if recorded else DEFINED, source=source, target=target)
@@ -63,10 +78,9 @@ def _integer_to_float(source: str, target: str) -> Instruction:
 
 def _low_byte(source: str, target: str) -> Instruction:
     wide = "s16" if target == "s8" else "u16"
-    evidence = DEFINED if target == "s8" else assumed("saturates to u16 as s8 does to s16")
     return row(f"cvt.low8.{target}.{source}", "convert.low_byte", f"{source} -> {target}",
                f"the language's {target[0].replace('s', 'i')}8(x): truncated, saturated to {wide}, low byte kept",
-               sass=f"F2I.{wide.upper()}.TRUNC", evidence=evidence, source=source, target=target)
+               sass=f"F2I.{wide.upper()}.TRUNC", evidence=LLVM_CODE, source=source, target=target)
 
 
 ROWS: tuple[Instruction, ...] = (

@@ -1,7 +1,7 @@
 """f64 rows: DADD, DMUL, DFMA, DSETP, division and remainder.
 
-IEEE 754 round to nearest even. NaN results are taken to be canonical (7fffffffffffffff), which no card has shown yet
-(phobos-language.md 0.2).
+IEEE 754 round to nearest even. A NaN operand is passed on, quieted, with its sign; of several, the one that the row
+names first; an invalid operation gives fff8000000000000 (recorded on an H200; docs/adr/0008).
 """
 
 # A table: one row, one line where it fits.
@@ -9,26 +9,25 @@ IEEE 754 round to nearest even. NaN results are taken to be canonical (7ffffffff
 from __future__ import annotations
 
 from .instruction import Instruction
-from .rows import assumed, row
+from .rows import LLVM_CODE, SAME_CODE, row
 from .table_single import COMPARES
 
-_IEEE = assumed("value by IEEE 754; the NaN payload 7fffffffffffffff is not recorded yet")
-
 ROWS: tuple[Instruction, ...] = (
-    row("DADD", "double.dadd", "f64 f64 -> f64", "a + b, rounded to nearest even",
-        ptx="add.rn.f64; add.f64", evidence=_IEEE),
-    row("sub.rn.f64", "double.dsub", "f64 f64 -> f64", "a - b, rounded to nearest even",
-        ptx="sub.f64", sass="DADD", evidence=_IEEE),
-    row("DMUL", "double.dmul", "f64 f64 -> f64", "a * b, rounded to nearest even",
-        ptx="mul.rn.f64; mul.f64", evidence=_IEEE),
-    row("DFMA", "double.dfma", "f64 f64 f64 -> f64", "a * b + c with one rounding to nearest even",
-        ptx="fma.rn.f64", evidence=_IEEE),
-    row("div.rn.f64", "double.ddiv", "f64 f64 -> f64", "a / b, correctly rounded to nearest even",
-        sass="MUFU.RCP64H; DFMA", evidence=_IEEE),
+    row("DADD", "double.dadd", "f64 f64 -> f64", "a + b, rounded to nearest even; NaN of b, then a",
+        ptx="add.rn.f64; add.f64"),
+    row("sub.rn.f64", "double.dsub", "f64 f64 -> f64", "a - b, rounded to nearest even; NaN of b, then a",
+        ptx="sub.f64", sass="DADD"),
+    row("DMUL", "double.dmul", "f64 f64 -> f64", "a * b, rounded to nearest even; NaN of b, then a",
+        ptx="mul.rn.f64; mul.f64"),
+    row("DFMA", "double.dfma", "f64 f64 f64 -> f64",
+        "a * b + c with one rounding to nearest even; NaN of b, then c, then a", ptx="fma.rn.f64"),
+    row("div.rn.f64", "double.ddiv", "f64 f64 -> f64", "a / b, correctly rounded to nearest even; NaN of a, then b",
+        sass="MUFU.RCP64H; DFMA", evidence=SAME_CODE),
     row("rem.f64", "double.drem", "f64 f64 -> f64",
         "the language's %: q = a / b; a - trunc(q) * b with one rounding; a where b is infinite",
-        sass="MUFU.RCP64H; DFMA; FRND.F64.TRUNC", evidence=assumed("the f32 steps of phobos-language.md D.1 in f64")),
-    row("neg.f64", "double.dneg", "f64 -> f64", "flips the sign bit, also of a NaN", sass="DADD"),
+        sass="MUFU.RCP64H; DFMA; FRND.F64.TRUNC", evidence=LLVM_CODE),
+    row("neg.f64", "double.dneg", "f64 -> f64", "-0 + -a: the sign flipped, but a NaN passed on with its own",
+        sass="DADD", evidence=SAME_CODE),
     *(
         row(f"setp.{name}.f64", "double.dsetp", "f64 f64 -> pred", f"a {sign} b, false where either is NaN",
             sass=f"DSETP.{name.upper()}", compare=name)

@@ -9,7 +9,7 @@ the rounded sum, difference or product. Canonical NaN 7fff; subnormals are kept.
 from __future__ import annotations
 
 from .instruction import Instruction
-from .rows import DEFINED, RECORDED, row
+from .rows import DEFINED, RECORDED, SAME_CODE, row
 from .table_single import COMPARES
 
 _ONES = {"f16": "", "bf16": ".BF16_V2"}
@@ -43,8 +43,8 @@ ROWS: tuple[Instruction, ...] = (
         for nan in ("", ".NaN")
     ),
     *(
-        row(f"neg.{fmt}", "half.hneg2", f"{fmt} -> {fmt}", "flips the sign bit, also of a NaN",
-            sass=f"HADD2{v2}" if fmt == "f16" else "LOP3.LUT", fmt=fmt)
+        row(f"neg.{fmt}", "half.hneg2", f"{fmt} -> {fmt}", "-a + -0: the sign flipped, a NaN canonical",
+            sass="HADD2" if fmt == "f16" else "HFMA2.BF16_V2", evidence=SAME_CODE, fmt=fmt)
         for fmt, v2 in _ONES.items()
     ),
     *(

@@ -1,8 +1,9 @@
 """Integer, predicate and select rows.
 
-Rules (phobos-language.md 0.2): + - * wrap; / and % truncate toward zero; x/0 is all ones (-1), x%0 is x; the lowest
+Rules (phobos-language.md 0.2): + - * wrap; / and % truncate toward zero; x/0 and x%0 are all ones (-1); the lowest
 integer divided by -1 is itself with remainder 0; a shift count at or above the width (a negative count is a huge
-unsigned one) gives 0, or the sign for >> of a signed type. The division and shift corner cases are `assumed`.
+unsigned one) gives 0, or the sign for >> of a signed type. The corner cases of / and % are recorded on an H200: x%0 was
+taken to be x before (docs/adr/0008).
 """
 
 # A table: one row, one line where it fits.
@@ -10,11 +11,10 @@ unsigned one) gives 0, or the sign for >> of a signed type. The division and shi
 from __future__ import annotations
 
 from .instruction import Evidence, Instruction
-from .rows import DEFINED, SCALAR_SET, assumed, row
+from .rows import DEFINED, SAME_CODE, SCALAR_SET, row
 from .table_single import COMPARES
 
 INTEGERS = ("s8", "u8", "s32", "s64")
-_CORNERS = assumed("by the PTX ISA; division by zero, overflow and large counts as phobos-language.md 0.2 decides")
 _DP4A = {
     "sm_86": Evidence("derived", "exact integer arithmetic; recorded on sm_90 only"),
     "sm_90": Evidence("validated", SCALAR_SET),
@@ -26,14 +26,15 @@ _BINARY = {
     "sub": ("isub", "a - b, wrapped", "IADD3", DEFINED),
     "mul.lo": ("imul", "low half of a * b", "IMAD", DEFINED),
     "div": ("idiv", "a / b truncated toward zero; x / 0 is all ones; lowest / -1 is the lowest", "I2F; MUFU.RCP; IMAD",
-            _CORNERS),
-    "rem": ("irem", "a - trunc(a / b) * b; x % 0 is x; lowest % -1 is 0", "I2F; MUFU.RCP; IMAD", _CORNERS),
+            SAME_CODE),
+    "rem": ("irem", "a - trunc(a / b) * b; x % 0 is all ones; lowest % -1 is 0", "I2F; MUFU.RCP; IMAD",
+            SAME_CODE),
     "and": ("iand", "bitwise and", "LOP3.LUT", DEFINED),
     "or": ("ior", "bitwise or", "LOP3.LUT", DEFINED),
     "xor": ("ixor", "bitwise exclusive or", "LOP3.LUT", DEFINED),
-    "shl": ("ishl", "a shifted left; 0 where the count is not below the width", "SHF.L", _CORNERS),
+    "shl": ("ishl", "a shifted left; 0 where the count is not below the width", "SHF.L", DEFINED),
     "shr": ("ishr", "a shifted right, arithmetic for signed; 0 or the sign where the count is not below the width",
-            "SHF.R", _CORNERS),
+            "SHF.R", DEFINED),
 }
 
 ROWS: tuple[Instruction, ...] = (

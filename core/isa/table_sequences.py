@@ -8,13 +8,12 @@ Source: design.md 4.2 (measured with the CUDA 13.0 compiler for sm_86), phobos-l
 from __future__ import annotations
 
 from .instruction import Evidence, Instruction
-from .rows import RECORDED, assumed, row
+from .rows import LLVM_CODE, RECORDED, row
 
-_LANGUAGE = {
-    "sm_86": Evidence("derived", "recorded instructions in the order phobos-language.md D.1 gives"),
-    "sm_90": Evidence("derived", "recorded instructions in the order phobos-language.md D.1 gives"),
+_POW = {
+    "sm_86": Evidence("assumed", "decision G8 of phobos-language.md; the sequence itself is recorded on sm_90"),
+    "sm_90": Evidence("assumed", "decision G8 of phobos-language.md; the sequence itself is recorded"),
 }
-_REM = assumed("exactly the steps of phobos-language.md D.1; division and multiply-add are recorded, the whole is not")
 
 ROWS: tuple[Instruction, ...] = (
     row("ex2.approx.f32", "sequences.ex2_approx", "f32 -> f32", "2^a; below -126: MUFU.EX2 of a * 0.5, squared",
@@ -48,22 +47,22 @@ ROWS: tuple[Instruction, ...] = (
     row("sqrt.rn.f32", "sequences.sqrt_rn", "f32 -> f32", "sqrt a, correctly rounded to nearest even",
         sass="MUFU.RSQ; FFMA; CALL", evidence=RECORDED),
     row("exp.f32", "sequences.exp", "f32 -> f32", "the language's exp: FMUL by 3fb8aa3b, MUFU.EX2",
-        sass="FMUL; MUFU.EX2", evidence=_LANGUAGE),
+        sass="FMUL; MUFU.EX2", evidence=LLVM_CODE),
     row("log.f32", "sequences.log", "f32 -> f32", "the language's log: MUFU.LG2, FMUL by 3f317218",
-        sass="MUFU.LG2; FMUL", evidence=_LANGUAGE),
+        sass="MUFU.LG2; FMUL", evidence=LLVM_CODE),
     row("pow.f32", "sequences.pow", "f32 f32 -> f32", "the language's pow: MUFU.EX2(b * MUFU.LG2(a))",
-        sass="MUFU.LG2; FMUL; MUFU.EX2", evidence=assumed("decision G8 of phobos-language.md")),
+        sass="MUFU.LG2; FMUL; MUFU.EX2", evidence=_POW),
     row("rem.f32", "sequences.rem", "f32 f32 -> f32",
         "the language's %: q = a / b; a - trunc(q) * b with one rounding; a where b is infinite",
-        sass="MUFU.RCP; FFMA; FRND.TRUNC; FFMA; FSEL", evidence=_REM),
+        sass="MUFU.RCP; FFMA; FRND.TRUNC; FFMA; FSEL", evidence=LLVM_CODE),
     *(
         row(f"div.rn.{fmt}", "sequences.hdiv", f"{fmt} {fmt} -> {fmt}", "widened, div.rn.f32, rounded to nearest even",
-            sass="MUFU.RCP; FFMA; F2FP", evidence=_LANGUAGE, fmt=fmt)
+            sass="MUFU.RCP; FFMA; F2FP", evidence=LLVM_CODE, fmt=fmt)
         for fmt in ("f16", "bf16")
     ),
     *(
         row(f"rem.{fmt}", "sequences.hrem", f"{fmt} {fmt} -> {fmt}", "widened, rem.f32, rounded to nearest even",
-            sass="MUFU.RCP; FFMA; FRND.TRUNC; FFMA; FSEL; F2FP", evidence=_REM, fmt=fmt)
+            sass="MUFU.RCP; FFMA; FRND.TRUNC; FFMA; FSEL; F2FP", evidence=LLVM_CODE, fmt=fmt)
         for fmt in ("f16", "bf16")
     ),
 )

@@ -1,6 +1,6 @@
 """f32 rows: FADD, FMUL, FFMA, FMNMX, FSETP, FRND and what the language makes of them.
 
-Source: design.md 4.2. NaN results of arithmetic are canonical (7fffffff); copies, selects and sign flips keep bits.
+Source: design.md 4.2, docs/adr/0008. NaN results of arithmetic are canonical (7fffffff); copies and selects keep bits.
 """
 
 # A table: one row, one line where it fits.
@@ -8,10 +8,14 @@ Source: design.md 4.2. NaN results of arithmetic are canonical (7fffffff); copie
 from __future__ import annotations
 
 from .instruction import Instruction
-from .rows import DEFINED, RECORDED, row
+from .rows import DEFINED, RECORDED, SAME_CODE, row
 
 COMPARES = {"eq": "=", "ne": "<>", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
-_FLUSH = "; subnormal operands and results become zero of their sign"
+_FLUSH = (
+    "; subnormal operands become zero of their sign, and so do results that are below 2^-126 after rounding "
+    "with an exponent without end"
+)
+_FLUSH_IN = "; subnormal operands become zero of their sign"
 
 ROWS: tuple[Instruction, ...] = (
     row("FADD", "single.fadd", "f32 f32 -> f32", "a + b, rounded to nearest even",
@@ -36,14 +40,15 @@ ROWS: tuple[Instruction, ...] = (
         row(f"{name}{nan}{ftz}.f32", "single.fmnmx", "f32 f32 -> f32",
             f"{word} of a and b; -0 is below +0; "
             + ("a NaN gives the canonical NaN" if nan else "one NaN gives the other operand, two the canonical NaN")
-            + (_FLUSH if ftz else ""),
+            + (_FLUSH_IN if ftz else ""),
             sass="FMNMX" + nan.upper() + ftz.upper(), evidence=DEFINED if ftz else RECORDED,
             maximum=name == "max", nan=bool(nan), ftz=bool(ftz))
         for name, word in (("min", "smaller"), ("max", "larger"))
         for nan in ("", ".NaN")
         for ftz in ("", ".ftz")
     ),
-    row("neg.f32", "single.fneg", "f32 -> f32", "flips the sign bit, also of a NaN", sass="FADD"),
+    row("neg.f32", "single.fneg", "f32 -> f32", "-a + -0: the sign flipped, a NaN canonical", sass="FADD",
+        evidence=SAME_CODE),
     row("cvt.rni.f32.f32", "single.frnd", "f32 -> f32", "nearest integer, ties to even; keeps the sign of zero",
         sass="FRND", evidence=RECORDED, rounding="rni"),
     row("cvt.rzi.f32.f32", "single.frnd", "f32 -> f32", "integer part; keeps the sign of zero",

@@ -58,7 +58,7 @@ def _into(t: Term, lowest: Ints) -> Ints:
     return np.where(t.negative, -shifted, shifted)
 
 
-def total(x: Term, y: Term, fmt: Format, mode: str = "rn") -> Codes:
+def total(x: Term, y: Term, fmt: Format, flushed: bool = False) -> Codes:
     """x + y rounded once. An exact zero is -0 only where both terms are negative.
 
     The window is wide enough: bits are lost only from a term that lies so far below the other one that no
@@ -68,7 +68,7 @@ def total(x: Term, y: Term, fmt: Format, mode: str = "rn") -> Codes:
     lowest = np.maximum(*tops) - _WINDOW
     value = _into(x, lowest) + _into(y, lowest)
     negative = np.where(value == 0, x.negative & y.negative, value < 0)
-    return formats.round_pack(negative, lowest, np.abs(value), fmt, mode=mode)
+    return formats.round_pack(negative, lowest, np.abs(value), fmt, flush=flushed)
 
 
 def canonical(nan: NDArray[np.bool_], codes: Codes, fmt: Format) -> Codes:
@@ -88,13 +88,18 @@ def _infinity(where: NDArray[np.bool_], negative: NDArray[np.bool_], codes: Code
 
 
 def flush(codes: Codes, fmt: Format) -> Codes:
-    """.FTZ: subnormals become zero of their sign."""
+    """.FTZ of operands: subnormals become zero of their sign."""
     return np.where(formats.is_subnormal(codes, fmt), codes & codes.dtype.type(fmt.sign_bit), codes)
 
 
 def flip(codes: Codes, fmt: Format) -> Codes:
-    """The sign bit flipped, also of a NaN."""
+    """The sign bit flipped, also of a NaN: an operand modifier."""
     return np.bitwise_xor(codes, np.array(fmt.sign_bit, fmt.dtype))
+
+
+def negate(codes: Codes, fmt: Format) -> Codes:
+    """neg: the flipped operand plus -0, an addition; so a NaN becomes canonical (docs/adr/0008)."""
+    return canonical(formats.is_nan(codes, fmt), flip(codes, fmt), fmt)
 
 
 def add(a: Codes, b: Codes, fmt: Format) -> Codes:
@@ -109,11 +114,11 @@ def add(a: Codes, b: Codes, fmt: Format) -> Codes:
     return canonical(nan, codes, fmt)
 
 
-def multiply(a: Codes, b: Codes, fmt: Format, mode: str = "rn") -> Codes:
-    """a * b, rounded once; toward zero a finite overflow gives the largest finite number."""
+def multiply(a: Codes, b: Codes, fmt: Format, mode: str = "rn", flushed: bool = False) -> Codes:
+    """a * b, rounded once; toward zero a finite overflow gives the largest finite number. flushed: .FTZ of results."""
     p = product(a, b, fmt)
     overflow = "largest" if mode == "rz" else "infinity"
-    codes = formats.round_pack(p.negative, p.exponent, p.significand, fmt, mode=mode, overflow=overflow)
+    codes = formats.round_pack(p.negative, p.exponent, p.significand, fmt, mode=mode, overflow=overflow, flush=flushed)
     if _all_finite(fmt, a, b):
         return codes
     inf = formats.is_inf(a, fmt) | formats.is_inf(b, fmt)
@@ -121,10 +126,10 @@ def multiply(a: Codes, b: Codes, fmt: Format, mode: str = "rn") -> Codes:
     return canonical(nan, _infinity(inf, p.negative, codes, fmt), fmt)
 
 
-def fused(a: Codes, b: Codes, c: Codes, fmt: Format) -> Codes:
-    """a * b + c with one rounding to nearest even."""
+def fused(a: Codes, b: Codes, c: Codes, fmt: Format, flushed: bool = False) -> Codes:
+    """a * b + c with one rounding to nearest even. flushed: .FTZ of results."""
     p = product(a, b, fmt)
-    codes = total(p, term(c, fmt), fmt)
+    codes = total(p, term(c, fmt), fmt, flushed)
     if _all_finite(fmt, a, b, c):
         return codes
     inf_p, inf_c = formats.is_inf(a, fmt) | formats.is_inf(b, fmt), formats.is_inf(c, fmt)

@@ -1,6 +1,8 @@
 """Conversions: F2F, F2I, I2F, I2I and the language's low byte. Rules: design.md 4.2, phobos-language.md D.1.
 
-Formats come as names. F2F rounds once and makes every NaN canonical; F2I saturates; I2F goes directly to its target.
+Formats come as names. F2F rounds once and makes a NaN canonical; from and to f64 it keeps the NaN's leading payload
+bits, quieted, and bf16 to f32 is a shift (docs/adr/0008). F2I saturates; I2F goes directly to its target, but to bf16
+through f32, as sm_86 has no such conversion.
 Twin: gpu/sm86/convert.py.
 """
 
@@ -15,12 +17,27 @@ from . import arithmetic
 
 def f2f(a: Codes, *, source: str, target: str, rounding: str = "rn") -> Codes:
     """A float in another float format; toward zero (``rz``) a finite overflow gives the largest finite number."""
+    if source == "bf16" and target != "f16":
+        wide = np.asarray(a).astype(np.uint32) << np.uint32(16)
+        return wide if target == "f32" else f2f(wide, source="f32", target=target)
     s, t = FORMATS[source], FORMATS[target]
     negative, exponent, significand = formats.split(a, s)
     overflow = "largest" if rounding == "rz" else "infinity"
     codes = formats.round_pack(negative, exponent - s.fraction_bits, significand, t, mode=rounding, overflow=overflow)
     infinity = np.where(negative, codes.dtype.type(t.infinity | t.sign_bit), codes.dtype.type(t.infinity))
-    return arithmetic.canonical(formats.is_nan(a, s), np.where(formats.is_inf(a, s), infinity, codes), t)
+    codes = np.where(formats.is_inf(a, s), infinity, codes)
+    if "f64" in (source, target) and target != "bf16":  # f64 to bf16 is a sequence whose last step is f32 to bf16
+        return np.where(formats.is_nan(a, s), _kept_payload(a, s, t), codes)
+    return arithmetic.canonical(formats.is_nan(a, s), codes, t)
+
+
+def _kept_payload(a: Codes, s: Format, t: Format) -> Codes:
+    """A NaN of `s` as a NaN of `t`: sign, quiet bit, and as many leading payload bits as there are places."""
+    drop = s.fraction_bits - t.fraction_bits
+    fraction = np.asarray(a).astype(np.uint64) & np.uint64((1 << s.fraction_bits) - 1)
+    moved = fraction >> np.uint64(drop) if drop > 0 else fraction << np.uint64(-drop)
+    sign = formats.sign_of(a, s).astype(np.uint64) << np.uint64(t.bits - 1)
+    return (moved | np.uint64(t.infinity | 1 << (t.fraction_bits - 1)) | sign).astype(t.dtype)
 
 
 def rna_tf32(a: Codes) -> Codes:
@@ -72,7 +89,9 @@ def low_byte(a: Codes, *, source: str, target: str) -> Codes:
 
 
 def i2f(a: Codes, *, source: str, target: str) -> Codes:
-    """An integer as a float, rounded once to nearest even."""
+    """An integer as a float, rounded once to nearest even; to bf16 rounded to f32 before."""
+    if target == "bf16":
+        return f2f(i2f(a, source=source, target="f32"), source="f32", target="bf16")
     s = FORMATS[source]
     value = formats.signed(a, s)
     magnitude = np.where(value < 0, np.uint64(0) - value.astype(np.uint64), value.astype(np.uint64))

@@ -1,9 +1,10 @@
 """f64: DADD, DMUL, DFMA, division, remainder, DSETP. Twin: gpu/sm86/double.py.
 
-numpy's float64 is IEEE 754 double precision, round to nearest even, so sums, products and quotients are numpy's with
-NaN made canonical (7fffffffffffffff, `assumed`: phobos-language.md 0.2). numpy has no fused multiply-add: `dfma` gets
-it from error-free transformations (Boldo and Melquiond: the error terms rounded to odd) where no step can leave the
-normal range, and from Python's integers elsewhere.
+numpy's float64 is IEEE 754 double precision, round to nearest even, so sums, products and quotients are numpy's, but
+for NaN (measured on an H200, docs/adr/0008): a NaN operand is passed on, quieted, with its sign; of several, the one
+that `_nan` names first; an invalid operation gives fff8000000000000. numpy has no fused multiply-add: `dfma` gets it
+from error-free transformations (Boldo and Melquiond: the error terms rounded to odd) where no step can leave the normal
+range, and from Python's integers elsewhere.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ Floats = NDArray[np.float64]
 
 #: Exponents between which every step of the transformation is exact: products and their low parts stay normal.
 _SAFE = 400
+_QUIET = np.uint64(1 << 51)
 _SPLITTER = 134217729.0  # 2^27 + 1: halves of 26 bits each
 
 
@@ -30,8 +32,15 @@ def _floats(codes: Codes) -> Floats:
 
 
 def _codes(values: Floats) -> Codes:
-    codes = np.ascontiguousarray(values, np.float64).view(np.uint64).reshape(np.shape(values))
-    return arithmetic.canonical(formats.is_nan(codes, F64), codes, F64)
+    return np.ascontiguousarray(values, np.float64).view(np.uint64).reshape(np.shape(values))
+
+
+def _nan(codes: Codes, *operands: Codes) -> Codes:
+    """Where the result is a NaN: the first operand that is one, quieted, else the default NaN."""
+    nan = np.full(np.shape(codes), F64.canonical_nan, np.uint64)
+    for operand in reversed(operands):
+        nan = np.where(formats.is_nan(operand, F64), operand | _QUIET, nan)
+    return np.where(formats.is_nan(codes, F64), nan, codes)
 
 
 def _by_numpy(operation: Callable[[Any, Any], Any], a: Codes, b: Codes) -> Codes:
@@ -41,17 +50,17 @@ def _by_numpy(operation: Callable[[Any, Any], Any], a: Codes, b: Codes) -> Codes
 
 def dadd(a: Codes, b: Codes) -> Codes:
     """a + b, rounded to nearest even."""
-    return _by_numpy(np.add, a, b)
+    return _nan(_by_numpy(np.add, a, b), b, a)
 
 
 def dsub(a: Codes, b: Codes) -> Codes:
     """a - b, rounded to nearest even."""
-    return _by_numpy(np.subtract, a, b)
+    return _nan(_by_numpy(np.subtract, a, b), b, a)
 
 
 def dmul(a: Codes, b: Codes) -> Codes:
     """a * b, rounded to nearest even."""
-    return _by_numpy(np.multiply, a, b)
+    return _nan(_by_numpy(np.multiply, a, b), b, a)
 
 
 def dfma(a: Codes, b: Codes, c: Codes) -> Codes:
@@ -64,7 +73,7 @@ def dfma(a: Codes, b: Codes, c: Codes) -> Codes:
     out = np.empty(a.shape, np.uint64)
     out[safe] = _codes(_fused_by_errors(*(_floats(x[safe]) for x in (a, b, c))))
     out[~safe] = [_fused_exactly(int(x), int(y), int(z)) for x, y, z in zip(a[~safe], b[~safe], c[~safe])]
-    return out
+    return _nan(out, b, c, a)
 
 
 def _two_sum(a: Floats, b: Floats) -> tuple[Floats, Floats]:
@@ -135,20 +144,21 @@ def _fused_special(a: int, b: int, c: int) -> int:
 
 def ddiv(a: Codes, b: Codes) -> Codes:
     """a / b, correctly rounded."""
-    return _by_numpy(np.divide, a, b)
+    return _nan(_by_numpy(np.divide, a, b), a, b)
 
 
 def drem(a: Codes, b: Codes) -> Codes:
     """The language's %: the steps of phobos-language.md D.1 in f64."""
+    quotient = ddiv(a, b)
     with np.errstate(all="ignore"):
-        whole = _codes(np.trunc(_floats(ddiv(a, b))))
-    rest = dfma(dneg(whole), b, a)
+        whole = _nan(_codes(np.trunc(_floats(quotient))), quotient)
+    rest = dfma(b, dneg(whole), a)
     return np.where(formats.is_inf(b, F64), a, rest)
 
 
 def dneg(a: Codes) -> Codes:
-    """The sign bit flipped, also of a NaN."""
-    return arithmetic.flip(a, F64)
+    """DADD of the flipped operand and -0: the sign flipped, but a NaN passed on, quieted, with its own."""
+    return np.where(formats.is_nan(a, F64), np.asarray(a) | _QUIET, arithmetic.flip(a, F64))
 
 
 def dsetp(a: Codes, b: Codes, *, compare: str) -> NDArray[np.bool_]:

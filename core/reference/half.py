@@ -51,8 +51,8 @@ def hmnmx2(a: Codes, b: Codes, *, fmt: str, maximum: bool, nan: bool = False) ->
 
 
 def hneg2(a: Codes, *, fmt: str) -> Codes:
-    """The sign bit flipped, also of a NaN."""
-    return arithmetic.flip(a, FORMATS[fmt])
+    """HADD2 of the flipped operand and -0: the sign flipped, a NaN canonical."""
+    return arithmetic.negate(a, FORMATS[fmt])
 
 
 def hsetp2(a: Codes, b: Codes, *, fmt: str, compare: str) -> Codes:

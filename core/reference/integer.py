@@ -1,6 +1,6 @@
 """Integers, predicates and select. Rules: phobos-language.md 0.2. Twin: gpu/sm86/integer.py.
 
-+ - * wrap, / and % truncate, x/0 is all ones and x%0 is x, the lowest integer divided by -1 is itself, and a shift
++ - * wrap, / and % truncate, x/0 and x%0 are all ones, the lowest integer divided by -1 is itself, and a shift
 count is unsigned: at or above the width it gives 0, or the sign for >> of a signed format. `fmt` names the format.
 """
 
@@ -53,9 +53,10 @@ def idiv(a: Codes, b: Codes, *, fmt: str) -> Codes:
 
 
 def irem(a: Codes, b: Codes, *, fmt: str) -> Codes:
-    """a - trunc(a / b) * b, with the sign of a; x % 0 is x."""
+    """a - trunc(a / b) * b, with the sign of a; x % 0 is all ones (measured: docs/adr/0008)."""
     (sign_a, x), (_, y) = _magnitude(a, fmt), _magnitude(b, fmt)
-    return np.where(y == 0, a, _with_sign(sign_a, x % np.maximum(y, np.uint64(1)), fmt))
+    rest = _with_sign(sign_a, x % np.maximum(y, np.uint64(1)), fmt)
+    return np.where(y == 0, ~np.zeros((), FORMATS[fmt].dtype), rest)
 
 
 def iand(a: Codes, b: Codes, *, fmt: str) -> Codes:

@@ -19,7 +19,7 @@ def _flushed(ftz: bool, *codes: Codes) -> tuple[Codes, ...]:
 def fadd(a: Codes, b: Codes, *, ftz: bool = False) -> Codes:
     """a + b, rounded to nearest even."""
     a, b = _flushed(ftz, a, b)
-    return _flushed(ftz, arithmetic.add(a, b, F32))[0]
+    return _flushed(ftz, arithmetic.add(a, b, F32))[0]  # a sum that small is exact
 
 
 def fsub(a: Codes, b: Codes, *, ftz: bool = False) -> Codes:
@@ -30,13 +30,13 @@ def fsub(a: Codes, b: Codes, *, ftz: bool = False) -> Codes:
 def fmul(a: Codes, b: Codes, *, ftz: bool = False, rounding: str = "rn") -> Codes:
     """a * b, rounded to nearest even (``rn``) or toward zero (``rz``)."""
     a, b = _flushed(ftz, a, b)
-    return _flushed(ftz, arithmetic.multiply(a, b, F32, rounding))[0]
+    return arithmetic.multiply(a, b, F32, rounding, ftz)
 
 
 def ffma(a: Codes, b: Codes, c: Codes, *, ftz: bool = False) -> Codes:
     """a * b + c with one rounding to nearest even."""
     a, b, c = _flushed(ftz, a, b, c)
-    return _flushed(ftz, arithmetic.fused(a, b, c, F32))[0]
+    return arithmetic.fused(a, b, c, F32, ftz)
 
 
 def fmnmx(a: Codes, b: Codes, *, maximum: bool, nan: bool = False, ftz: bool = False) -> Codes:
@@ -46,8 +46,8 @@ def fmnmx(a: Codes, b: Codes, *, maximum: bool, nan: bool = False, ftz: bool = F
 
 
 def fneg(a: Codes) -> Codes:
-    """The sign bit flipped, also of a NaN."""
-    return arithmetic.flip(a, F32)
+    """FADD of the flipped operand and -0: the sign flipped, a NaN canonical."""
+    return arithmetic.negate(a, F32)
 
 
 def frnd(a: Codes, *, rounding: str) -> Codes:

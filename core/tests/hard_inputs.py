@@ -64,9 +64,29 @@ def columns(instruction: Instruction, count: int = 0, seed: int = 1) -> list[np.
         _relate(rng, out, first, third)
     if instruction.family == "convert" and first is not None and first.is_float:
         out[0][third] = _conversion_ties(rng, instruction, first, count // 3)
+    if instruction.keywords.get("target") == "bf16" and instruction.function == "i2f" and out[0].dtype.itemsize > 1:
+        out[0][third] = _double_ties(rng, count // 3).astype(out[0].dtype)
+    if instruction.keywords.get("ftz") and len(out) > 1:
+        _near_smallest_normal(rng, out)
     if instruction.family in ("mufu", "sequences") and first == F32:
         out[0][third] = _from_float(rng.uniform(-160, 140, count // 3), F32)  # arguments of exponentials
     return out
+
+
+def _double_ties(rng: np.random.Generator, count: int) -> np.ndarray:
+    """Integers of 31 bits that are ties of bf16, but for lowest bits that an f32 drops."""
+    head = rng.integers(128, 256, count).astype(np.uint64) << np.uint64(23)
+    return head | np.uint64(1 << 22) | rng.integers(0, 3, count).astype(np.uint64)
+
+
+def _near_smallest_normal(rng: np.random.Generator, out: list[np.ndarray]) -> None:
+    """f32 factors whose product is 2^-126 give or take a few units of its last places; a zero addend."""
+    part = slice(-(len(out[0]) // 4), None)
+    x = rng.random(len(out[0][part]))
+    out[0][part] = (2.0**-126 * (1 + x)).astype(np.float32).view(np.uint32)
+    out[1][part] = (1 / (1 + x)).astype(np.float32).view(np.uint32)
+    for codes in out[2:]:
+        codes[part] = 0
 
 
 def _relate(rng: np.random.Generator, out: list[np.ndarray], fmt: Format, part: slice) -> None:

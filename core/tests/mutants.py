@@ -94,6 +94,15 @@ def _truncates(negative, magnitude, fmt, mode="rn", overflow="infinity"):  # typ
     return _encode(negative, magnitude, fmt, "rz", overflow)
 
 
+def _directly(a, source, target):  # type: ignore[no-untyped-def]
+    value = o.to_int(a, source)
+    return _encode(value < 0, Fraction(abs(value)), target)
+
+
+def _flushed_late(negative, magnitude, fmt, mode="rn", overflow="infinity"):  # type: ignore[no-untyped-def]
+    return _flush(_encode(negative, magnitude, fmt, mode, overflow), fmt)
+
+
 def _ties_up(value: Fraction) -> int:
     return int(value + Fraction(1, 2))
 
@@ -103,7 +112,7 @@ def _payload(fmt, *operands):  # type: ignore[no-untyped-def]
     return nan[0] if nan else fmt.canonical_nan | fmt.sign_bit  # x86's default NaN is negative
 
 
-def _to_nearest(a, b, fmt, mode="rn"):  # type: ignore[no-untyped-def]
+def _to_nearest(a, b, fmt, mode="rn", ftz=False):  # type: ignore[no-untyped-def]
     return o.fused(a, b, (a ^ b) & fmt.sign_bit, fmt)
 
 
@@ -139,7 +148,11 @@ MUTANTS: dict[str, Mutant] = {
         Mutant("multiply-add not fused", o, "fused", None),  # type: ignore[arg-type]
         Mutant("FMUL.RZ rounds to nearest", o, "multiply", _to_nearest),
         Mutant("both zeros equal in a minimum", o, "order", _zero_ignored),
-        Mutant("negation leaves NaN", o, "negate", lambda c, f: c if _decode(c, f).kind == "nan" else _negate(c, f)),
+        Mutant("negation flips a NaN", o, "negate", lambda c, f: c ^ f.sign_bit),
+        Mutant("a converted NaN is canonical", o, "converted_nan", lambda a, s, t: t.canonical_nan),
+        Mutant("a converted NaN keeps its payload", o, "converted_nan", lambda a, s, t: t.infinity | 1),
+        Mutant("integers go to bf16 directly", o, "to_float", _directly),
+        Mutant("a result is flushed after it was rounded as a subnormal", o, "encode_ftz", _flushed_late),
         Mutant("ne is true for NaN", o, "unordered", lambda relation: relation == "ne"),
         Mutant("every comparison is true for NaN", o, "unordered", lambda relation: True),
         Mutant(
@@ -178,8 +191,9 @@ MUTANTS: dict[str, Mutant] = {
 }  # fmt: skip
 
 
-def _unfused(a, b, c, fmt, mode="rn", overflow="infinity"):  # type: ignore[no-untyped-def]
-    return _fused(_fused(a, b, (a ^ b) & fmt.sign_bit, fmt), fmt.bias << fmt.fraction_bits, c, fmt)
+def _unfused(a, b, c, fmt, mode="rn", overflow="infinity", ftz=False):  # type: ignore[no-untyped-def]
+    product = _fused(a, b, (a ^ b) & fmt.sign_bit, fmt, ftz=ftz)
+    return _fused(product, fmt.bias << fmt.fraction_bits, c, fmt, ftz=ftz)
 
 
 _fused = o.fused
@@ -196,16 +210,16 @@ MUTANTS_OF: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("half.hadd2", "half.hsub2", "double.dadd", "double.dsub"), _ROUNDS[:3]),
     **dict.fromkeys(("half.hfma2", "double.dfma"), (*_ROUNDS, "multiply-add not fused")),
     **dict.fromkeys(("single.fmnmx", "half.hmnmx2"), ("NaN payload kept", "both zeros equal in a minimum")),
-    **dict.fromkeys(("single.fneg", "half.hneg2", "double.dneg"), ("negation leaves NaN",)),
+    **dict.fromkeys(("single.fneg", "half.hneg2", "double.dneg"), ("negation flips a NaN",)),
     "single.frnd": ("NaN payload kept",),
     **dict.fromkeys(("single.fsetp", "half.hsetp2", "double.dsetp"), ("comparison reversed", "every comparison is true for NaN")),
     **dict.fromkeys(("single.fmax_select", "half.hmax_select", "double.dmax_select"), ("equal counts as greater", "select swapped")),
     **dict.fromkeys(("double.ddiv", "sequences.div_rn", "sequences.rcp_rn"), ("truncates", "NaN payload kept", "flushes subnormals")),
     **dict.fromkeys(("double.drem", "sequences.rem"), ("multiply-add not fused", "integral rounding to nearest")),
     "sequences.sqrt_rn": ("truncates", "NaN payload kept", "flushes subnormals"),
-    "sequences.hdiv": ("truncates", "NaN payload kept"),
+    "sequences.hdiv": ("truncates",),
     "sequences.hrem": ("integral rounding to nearest",),
-    "convert.f2f": ("NaN payload kept",),
+    "convert.f2f": (),
     "convert.rna_tf32": ("tf32 rounds to even",),
     "convert.f2i": ("out of range wraps",),
     "convert.low_byte": ("byte conversion saturates to the byte",),
@@ -243,16 +257,24 @@ def _by_options(instruction: Instruction) -> list[str]:
     if first is None:
         return names
     if instruction.family == "single" and instruction.function in ("fadd", "fsub", "fmul", "ffma"):
-        names += ["FMUL.RZ rounds to nearest"] if options.get("rounding") == "rz" else ["truncates", "rounds ties up"]
+        names += ["FMUL.RZ rounds to nearest"] if options.get("rounding") == "rz" else ["rounds ties up"]
+        names += [] if options.get("ftz") or options.get("rounding") else ["truncates"]
         names += [] if options.get("ftz") else ["flushes subnormals"]
+        if options.get("ftz") and instruction.function in ("fmul", "ffma"):
+            names.append("a result is flushed after it was rounded as a subnormal")
         names += ["multiply-add not fused"] if instruction.function == "ffma" else []
     if instruction.function == "f2f":
         narrows = first.emin < FORMATS[str(options["target"])].emin or first.name == "f64"
         names.append("flushes subnormal results" if narrows else "flushes subnormals")
+        passes = "f64" in (options["source"], options["target"]) and options["target"] != "bf16"
+        passes |= options["source"] == "bf16" and options["target"] != "f16"
+        names.append("a converted NaN is canonical" if passes else "a converted NaN keeps its payload")
     signed = first.kind == "signed" or options.get("a_signed") or options.get("b_signed")
     sign = "integers read as unsigned" if signed else "integers read as signed"
     if instruction.function in ("i2f", "idiv", "irem", "ishr", "imnmx", "imax_select", "idp4a"):
         names.append(sign)
+    if instruction.function == "i2f" and options["target"] == "bf16" and first.bits >= 32:
+        names.append("integers go to bf16 directly")
     if instruction.function in ("idiv", "irem") and first.kind == "signed":
         names.append("division floors")
     if instruction.function in ("ishl", "ishr"):

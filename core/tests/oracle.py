@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import isqrt
 
-from phobos_sim.formats import F32, F64, FORMATS, S8, Format
+from phobos_sim.formats import F16, F32, F64, FORMATS, S8, Format
 
 HALF = Fraction(1, 2)
 
@@ -79,8 +79,21 @@ def encode(negative: bool, magnitude: Fraction, fmt: Format, mode: str = "rn", o
     return sign | ((field << fmt.fraction_bits) + whole - 2**fmt.fraction_bits) << fmt.ignored_bits
 
 
+def encode_ftz(negative: bool, magnitude: Fraction, fmt: Format, mode: str = "rn", overflow: str = "infinity") -> int:
+    """.FTZ: rounded as if the exponent had no end; then a magnitude below the smallest normal number is zero."""
+    if magnitude == 0:
+        return int(negative) << (fmt.bits - 1)
+    place = power(exponent_of(magnitude) - fmt.fraction_bits)
+    steps = magnitude / place
+    rounded = (nearest_even(steps) if mode == "rn" else steps.numerator // steps.denominator) * place
+    return encode(negative, rounded if rounded >= power(fmt.emin) else Fraction(0), fmt, mode, overflow)
+
+
 def not_a_number(fmt: Format, *operands: int) -> int:
-    """What arithmetic makes of an undefined result; the operands are there for models that keep a payload."""
+    """What arithmetic makes of an undefined result: one NaN; in f64 the first operand that is one, quieted."""
+    for operand in operands if fmt == F64 else ():
+        if decode(operand, fmt).kind == "nan":
+            return operand | 1 << 51
     return fmt.canonical_nan
 
 
@@ -100,33 +113,35 @@ def kept(code: int, fmt: Format) -> int:
 
 
 def negate(code: int, fmt: Format) -> int:
-    return code ^ fmt.sign_bit
+    return not_a_number(fmt, code) if decode(code, fmt).kind == "nan" else code ^ fmt.sign_bit
 
 
-def fused(a: int, b: int, c: int, fmt: Format, mode: str = "rn", overflow: str = "infinity") -> int:
+def fused(a: int, b: int, c: int, fmt: Format, mode: str = "rn", overflow: str = "infinity", ftz: bool = False) -> int:
+    if ftz:
+        a, b, c = (flush(code, fmt) for code in (a, b, c))
     x, y, z = (decode(kept(code, fmt), fmt) for code in (a, b, c))
     sign = x.negative != y.negative
     infinite = "infinite" in (x.kind, y.kind)
     if "nan" in (x.kind, y.kind, z.kind) or (infinite and (x.zero or y.zero)):
-        return not_a_number(fmt, a, b, c)
+        return not_a_number(fmt, b, c, a)
     if infinite:
         clash = z.kind == "infinite" and z.negative != sign
-        return not_a_number(fmt, a, b, c) if clash else infinity(sign, fmt)
+        return not_a_number(fmt) if clash else infinity(sign, fmt)
     if z.kind == "infinite":
         return infinity(z.negative, fmt)
     total = x.value * y.value + z.value
     negative = (sign and z.negative) if total == 0 else total < 0
-    return kept(encode(negative, abs(total), fmt, mode, overflow), fmt)
+    return kept((encode_ftz if ftz else encode)(negative, abs(total), fmt, mode, overflow), fmt)
 
 
-def multiply(a: int, b: int, fmt: Format, mode: str = "rn") -> int:
+def multiply(a: int, b: int, fmt: Format, mode: str = "rn", ftz: bool = False) -> int:
     """a * b + a zero of the product's sign, which leaves the product's own zero."""
     zero = (a ^ b) & fmt.sign_bit
-    return fused(a, b, zero, fmt, mode, "largest" if mode == "rz" else "infinity")
+    return fused(a, b, zero, fmt, mode, "largest" if mode == "rz" else "infinity", ftz)
 
 
-def add(a: int, b: int, fmt: Format) -> int:
-    return fused(a, fmt.bias << fmt.fraction_bits, b, fmt)
+def add(a: int, b: int, fmt: Format, ftz: bool = False) -> int:
+    return fused(a, fmt.bias << fmt.fraction_bits, b, fmt, ftz=ftz)
 
 
 def divide(a: int, b: int, fmt: Format) -> int:
@@ -212,7 +227,7 @@ def divide_int(a: int, b: int, fmt: Format) -> int:
 
 def remainder_int(a: int, b: int, fmt: Format) -> int:
     x, y = to_int(a, fmt), to_int(b, fmt)
-    return a if y == 0 else from_int(x - truncated_quotient(x, y) * y, fmt)
+    return from_int(-1 if y == 0 else x - truncated_quotient(x, y) * y, fmt)
 
 
 def count(code: int, fmt: Format) -> int:
@@ -241,10 +256,21 @@ def dot4(a: int, b: int, c: int, a_fmt: Format, b_fmt: Format) -> int:
 def convert(a: int, source: Format, target: Format, rounding: str = "rn") -> int:
     x = decode(kept(a, source), source)
     if x.kind == "nan":
-        return not_a_number(target, a)
+        return converted_nan(a, source, target)
     if x.kind == "infinite":
         return infinity(x.negative, target)
     return encode(x.negative, x.magnitude, target, rounding, "largest" if rounding == "rz" else "infinity")
+
+
+def converted_nan(a: int, source: Format, target: Format) -> int:
+    """bf16 is the upper half of an f32; f64 keeps leading payload bits, quieted; everything else has one NaN."""
+    if source.name == "bf16" and target != F16:
+        return a << 16 if target == F32 else converted_nan(a << 16, F32, target)
+    if F64 not in (source, target) or target.name == "bf16":
+        return target.canonical_nan
+    payload = Fraction(a % (1 << source.fraction_bits), 1 << source.fraction_bits) * (1 << target.fraction_bits)
+    sign = a >> (source.bits - 1) << (target.bits - 1)
+    return sign | target.infinity | 1 << (target.fraction_bits - 1) | int(payload)
 
 
 def away_tf32(a: int) -> int:
@@ -287,6 +313,8 @@ def low_byte(a: int, source: Format, target: Format) -> int:
 
 def to_float(a: int, source: Format, target: Format) -> int:
     value = to_int(a, source)
+    if target.name == "bf16":  # sm_86 has no such conversion: through f32
+        return convert(encode(value < 0, Fraction(abs(value)), F32), F32, target)
     return encode(value < 0, Fraction(abs(value)), target)
 
 
@@ -297,7 +325,7 @@ def resize(a: int, source: Format, target: Format) -> int:
 def remainder(a: int, b: int, fmt: Format) -> int:
     """phobos-language.md D.1, step by step."""
     t = round_integral(divide(a, b, fmt), fmt, "rzi")
-    return a if decode(b, fmt).kind == "infinite" else fused(negate(t, fmt), b, a, fmt)
+    return a if decode(b, fmt).kind == "infinite" else fused(b, negate(t, fmt), a, fmt)
 
 
 def bitwise(a: int, b: int, table: int) -> int:

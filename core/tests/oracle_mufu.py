@@ -216,7 +216,7 @@ def div_approx(a: int, b: int) -> int:
 
 def div_full(a: int, b: int, ftz: bool) -> int:
     def times(x: int, y: int) -> int:
-        return o.flush(mul(o.flush(x, F32), o.flush(y, F32)), F32) if ftz else mul(x, y)
+        return o.multiply(x, y, F32, ftz=ftz)
 
     factor = scale(b)
     if factor != ONE:

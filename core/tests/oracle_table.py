@@ -15,17 +15,6 @@ def _f(name: str) -> Format:
     return FORMATS[name]
 
 
-def _flushing(operation: Callable[..., int]) -> Callable[..., int]:
-    """With ftz=True operands and result are flushed."""
-
-    def run(*codes: int, ftz: bool = False, **options: str) -> int:
-        if not ftz:
-            return operation(*codes, **options)
-        return o.flush(operation(*(o.flush(c, F32) for c in codes), **options), F32)
-
-    return run
-
-
 def _narrow(operation: Callable[..., int], a: int, b: int, fmt: Format) -> int:
     return o.convert(operation(o.convert(a, fmt, F32), o.convert(b, fmt, F32), F32), F32, fmt)
 
@@ -36,11 +25,13 @@ def _greater(a: int, b: int, fmt: Format) -> int:
 
 #: family.function -> callable on codes with the row's options.
 TABLE: dict[str, Callable[..., int]] = {
-    "single.fadd": _flushing(lambda a, b: o.add(a, b, F32)),
-    "single.fsub": _flushing(lambda a, b: o.add(a, o.negate(b, F32), F32)),
-    "single.fmul": _flushing(lambda a, b, rounding="rn": o.multiply(a, b, F32, rounding)),
-    "single.ffma": _flushing(lambda a, b, c: o.fused(a, b, c, F32)),
-    "single.fmnmx": _flushing(lambda a, b, maximum, nan: o.extremum(a, b, F32, maximum, nan)),
+    "single.fadd": lambda a, b, ftz=False: o.add(a, b, F32, ftz),
+    "single.fsub": lambda a, b, ftz=False: o.add(a, o.negate(b, F32), F32, ftz),
+    "single.fmul": lambda a, b, ftz=False, rounding="rn": o.multiply(a, b, F32, rounding, ftz),
+    "single.ffma": lambda a, b, c, ftz=False: o.fused(a, b, c, F32, ftz=ftz),
+    "single.fmnmx": lambda a, b, maximum, nan, ftz: o.extremum(
+        *(o.flush(x, F32) if ftz else x for x in (a, b)), F32, maximum, nan
+    ),
     "single.fneg": lambda a: o.negate(a, F32),
     "single.frnd": lambda a, rounding: o.round_integral(a, F32, rounding),
     "single.fsetp": lambda a, b, compare: o.compare(a, b, F32, compare),
