@@ -287,6 +287,6 @@ def special_values(fmt: Format) -> tuple[int, ...]:
         (fmt.sign_bit >> fmt.ignored_bits) - 1,  # quiet NaN, one with a payload, the canonical NaN
     }  # fmt: skip
     ignored = (1 << fmt.ignored_bits) - 1  # bits that the hardware does not read, set beside a zero and an infinity
-    read_as_others = {ignored, fmt.infinity | ignored, fmt.infinity | 1, fmt.canonical_nan}
+    read_as_others = {ignored, fmt.infinity | ignored, fmt.infinity | 1, fmt.canonical_nan & (fmt.sign_bit - 1)}
     positive = tuple(sorted({m << fmt.ignored_bits for m in magnitudes} | read_as_others))
     return positive + tuple(c | fmt.sign_bit for c in positive)
