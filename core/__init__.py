@@ -25,6 +25,7 @@ if TYPE_CHECKING:  # what type checkers see; `_HOME` says the same to the interp
     from .choose import use as use
     from .compare import Comparison as Comparison
     from .compare import compare as compare
+    from .errors import DifferenceError as DifferenceError
     from .errors import KernelError as KernelError
     from .errors import LaunchError as LaunchError
     from .errors import PhobosError as PhobosError
@@ -57,6 +58,7 @@ _HOME: dict[str, str | None] = {
     "PhobosError": ".errors",
     "KernelError": ".errors",
     "LaunchError": ".errors",
+    "DifferenceError": ".errors",
     "UsageError": ".errors",
     "RecordingError": ".errors",
     "UnavailableError": ".errors",

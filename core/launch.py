@@ -8,9 +8,11 @@ goes wrong, no argument has been written.
 from __future__ import annotations
 
 import hashlib
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +24,8 @@ from .formats import Format
 from .tile.program import Program, ScalarParam, TensorParam
 
 if TYPE_CHECKING:
+    from .autotune import Tuning
+    from .gpu.device import Device
     from .lang.kernel import Kernel
 
 GRID_LIMITS = (2**31 - 1, 65535, 65535)  # CUDA's
@@ -40,7 +44,12 @@ class Path:
 
 @dataclass
 class Launch:
-    """What a launch did. seconds: on the device. sha256: of each output's bytes, C order, little-endian."""
+    """What a launch did.
+
+    seconds: on the device. tuning: the search of `@ph.kernel(key=...)`, None where there was none.
+    outputs: codes of each written tensor, held until `sha256` is first read; that is of each output's bytes, C order,
+    little-endian.
+    """
 
     kernel: str
     device: str
@@ -50,8 +59,20 @@ class Launch:
     constants: dict[str, int]
     paths: tuple[Path, ...]
     seconds: float
-    sha256: dict[str, str]
     notes: list[str] = field(default_factory=list)
+    tuning: Tuning | None = None
+    outputs: dict[str, np.ndarray] = field(default_factory=dict, repr=False)
+
+    @cached_property
+    def sha256(self) -> dict[str, str]:
+        """Of each output by name, as it was when the launch ended."""
+        outputs, self.outputs = self.outputs, {}
+        return {name: _digest(codes) for name, codes in outputs.items()}
+
+
+def _digest(codes: np.ndarray) -> str:
+    little = np.ascontiguousarray(codes).astype(codes.dtype.newbyteorder("<"), copy=False)
+    return hashlib.sha256(little).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -66,6 +87,33 @@ class Bound:
     aliases: dict[str, str]
 
 
+@dataclass(frozen=True)
+class How:
+    """How a launch runs: its keyword arguments, checked. device: None is the reference backend."""
+
+    device: Device | None
+    arch: str = "sm_86"
+    form: str | None = None
+    instructions: str | None = None
+    order: int | None = None
+    races: bool = False
+    progress: Callable[[int, int], None] | None = None
+
+    @property
+    def device_name(self) -> str:
+        return choose.REFERENCE if self.device is None else f"vulkan:{self.device.name}"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a run gave: codes of the written tensors, in memory of their own, and what there is to say about it."""
+
+    outputs: dict[str, np.ndarray]
+    form: str | None
+    seconds: float
+    notes: tuple[str, ...] = ()
+
+
 def launch(
     kernel: Kernel,
     grid: Any,
@@ -77,62 +125,156 @@ def launch(
     form: str | None = None,
     instructions: str | None = None,
     order: Any = None,
+    races: bool = False,
+    expected: Any = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Launch:
     """Runs a kernel (see `Kernel.launch`).
 
-    order: CTA order of the reference backend, for finding races. progress: called with (done, all) units of work.
-    Raises LaunchError, UsageError, KernelError (status 2) or UnavailableError (4); nothing is written then.
+    Raises LaunchError, UsageError, KernelError (status 2), UnavailableError (4) or DifferenceError (1); nothing is
+    written then.
     """
+    how = _checked(device, arch, form, instructions, order, races, progress)
+    tuning: Tuning | None = None
+    if constants is None and kernel.attributes.key is not None and not (how.races or how.order is not None):
+        from . import autotune
+
+        bound, outcome, tuning = autotune.run(kernel, grid, args, how, expected)
+    else:
+        bound = prepare(kernel.program(constants), args, grid, how)
+        outcome = execute(bound, how)
+        if expected is not None:
+            from . import expectation
+
+            expectation.check(expectation.read(bound, expected), outcome.outputs, bound)
+    for name, codes in outcome.outputs.items():
+        bound.tensors[name][...] = codes
+    return _report(bound, outcome, how, tuning)
+
+
+def _report(bound: Bound, outcome: Outcome, how: How, tuning: Tuning | None) -> Launch:
+    program = bound.program
+    said = [] if how.order is None else [f"CTAs in an order shuffled by seed {how.order}"]
+    said += [] if tuning is None else [tuning.headline]
+    done = Launch(
+        kernel=program.name,
+        device=how.device_name,
+        form=outcome.form,
+        arch=how.arch,
+        grid=bound.grid,
+        constants=dict(program.constants),
+        paths=tuple(Path(str(c.span), c.path, c.reason) for c in program.contractions()),
+        seconds=outcome.seconds,
+        notes=[*outcome.notes, *said, *(f"{note.span}: {note.message}" for note in program.notes)],
+        tuning=tuning,
+        outputs=outcome.outputs,
+    )
+    for launches in _observers:
+        done.sha256  # noqa: B018 (now, so that a list of launches holds no arrays)
+        launches.append(done)
+    return done
+
+
+def _checked(
+    device: str | None, arch: str, form: str | None, instructions: str | None, order: Any, races: bool, progress: Any
+) -> How:
+    """The keyword arguments of a launch, each a value that exists."""
     if form not in FORMS:
         raise UsageError(f"unknown form {form!r}; forms are None (measured choice), 'loops', 'registers' and 'shared'")
     if instructions not in INSTRUCTIONS:
         raise UsageError(f"unknown instructions {instructions!r}; choose None, 'native' or 'integer'")
     if arch not in isa.ARCHS:
         raise UsageError(f"unknown arch {arch!r}; known are {', '.join(isa.ARCHS)}")
-    program = kernel.program(constants)
-    check_arch(program, arch)
+    if not isinstance(races, bool):
+        raise UsageError(f"races is True or False, found {races!r}")
+    how = How(choose.resolve(device), arch, form, instructions, _seed(order), races, progress)
+    if how.device is not None and (order is not None or races):
+        asked = "races=True" if races else f"order={order!r}"
+        raise UsageError(
+            f"{asked} is a debug mode of the reference backend, and this launch would run on {how.device_name}; "
+            "pass device='reference'"
+        )
+    for name, value in (("form", form), ("instructions", instructions)):
+        if how.device is None and value is not None:
+            raise UsageError(f"{name}={value!r} is a choice of shaders; the reference backend has none")
+    return how
+
+
+def _seed(order: Any) -> int | None:
+    """The seed of a CTA order: None for x fastest."""
+    if order is None:
+        return None
+    if order == "shuffled":
+        return int(np.random.default_rng().integers(1 << 31))
+    if isinstance(order, tuple) and len(order) == 2 and order[0] == "shuffled":
+        seed = order[1]
+        if hasattr(seed, "__index__") and not isinstance(seed, bool) and seed >= 0:
+            return int(seed)
+    raise UsageError(
+        f"unknown order {order!r}; choose None (x fastest), 'shuffled' or ('shuffled', SEED) with a seed of at least 0"
+    )
+
+
+# ---- running -----------------------------------------------------------------------------------------------------
+
+
+def prepare(program: Program, args: Sequence[Any], grid: Any, how: How) -> Bound:
+    """A program with its arguments bound, after every check that needs no device."""
+    check_arch(program, how.arch)
     bound = bind(program, args, grid)
-    chosen = choose.resolve(device)
+    _say(program)
+    return bound
+
+
+def execute(bound: Bound, how: How) -> Outcome:
+    """Runs it; the arguments are not written."""
+    if how.device is None:
+        return _on_reference(bound, how)
+    from .gpu.run import run
+
+    result = run(how.device, bound, isa.ARCHS[how.arch], how.form, how.instructions, how.progress)
+    return Outcome(result.outputs, result.form, result.seconds, tuple(result.notes))
+
+
+def _on_reference(bound: Bound, how: How) -> Outcome:
+    from .reference.program import run
+
+    copies: dict[str, np.ndarray] = {}
+    for name, codes in bound.tensors.items():
+        first = bound.aliases[name]
+        copies[name] = copies[first] if first in copies else codes.copy()
+    started = perf_counter()
+    run(
+        bound.program, copies, bound.scalars, bound.grid,
+        arch=how.arch, order=how.order, progress=how.progress, races=how.races,
+    )  # fmt: skip
+    seconds = perf_counter() - started
+    return Outcome({name: copies[name] for name in sorted(bound.program.written())}, None, seconds)
+
+
+_said: weakref.WeakSet[Program] = weakref.WeakSet()
+_texts: set[str] = set()
+
+
+def _say(program: Program) -> None:
+    """What lowering noted: warnings once, whatever the constants; the path of every dot under PHOBOS_LOG=debug."""
+    if program not in _said:
+        _said.add(program)
+        for note in program.notes:
+            text = f"{note.span}: {note.message}"
+            if note.kind not in ("path", "info") and text not in _texts:
+                _texts.add(text)
+                log.info(text)
+    if log.level() < log.LEVELS["debug"]:
+        return
     for note in program.notes:
-        (log.debug if note.kind in ("path", "info") else log.info)(f"{note.span}: {note.message}")
+        if note.kind in ("path", "info"):
+            log.debug(f"{note.span}: {note.message}")
     for contract in program.contractions():
         log.debug(f"dot at {contract.span}: {contract.path} path: {contract.reason}")
-    started = perf_counter()
-    notes: list[str] = []
-    if chosen is None:
-        outputs, used_form, seconds = _on_reference(bound, arch, form, instructions, order, progress), None, None
-    else:
-        if order is not None:
-            raise UsageError("a CTA order is chosen on the reference backend only; pass device='reference'")
-        from .gpu.run import run
 
-        result = run(chosen, bound, isa.ARCHS[arch], form, instructions, progress)
-        outputs, used_form, seconds = result.outputs, result.form, result.seconds
-        notes += result.notes
-    elapsed = perf_counter() - started if seconds is None else seconds
-    digests = {}
-    for name, codes in outputs.items():
-        bound.tensors[name][...] = codes
-        digests[name] = hashlib.sha256(
-            np.ascontiguousarray(codes).astype(codes.dtype.newbyteorder("<"), copy=False)
-        ).hexdigest()
-    done = Launch(
-        kernel=program.name,
-        device=choose.REFERENCE if chosen is None else f"vulkan:{chosen.name}",
-        form=used_form,
-        arch=arch,
-        grid=bound.grid,
-        constants=dict(program.constants),
-        paths=tuple(Path(str(c.span), c.path, c.reason) for c in program.contractions()),
-        seconds=elapsed,
-        sha256=digests,
-        notes=[*notes, *(note.message for note in program.notes)],
-    )
-    for launches in _observers:
-        launches.append(done)
-    return done
 
+# ---- observing ---------------------------------------------------------------------------------------------------
 
 _observers: list[list[Launch]] = []
 
@@ -146,23 +288,6 @@ def observed() -> Iterator[list[Launch]]:
         yield launches
     finally:
         _observers.remove(launches)
-
-
-def _on_reference(
-    bound: Bound, arch: str, form: str | None, instructions: str | None, order: Any, progress: Any
-) -> dict:
-    if form is not None:
-        raise UsageError(f"form={form!r} is a choice of shaders; the reference backend has none")
-    if instructions is not None:
-        raise UsageError(f"instructions={instructions!r} is a choice of shaders; the reference backend has none")
-    from .reference.program import run
-
-    copies: dict[str, np.ndarray] = {}
-    for name, codes in bound.tensors.items():
-        first = bound.aliases[name]
-        copies[name] = copies[first] if first in copies else codes.copy()
-    run(bound.program, copies, bound.scalars, bound.grid, arch=arch, order=order, progress=progress)
-    return {name: copies[name] for name in sorted(bound.program.written())}
 
 
 def check_arch(program: Program, arch: str) -> None:

@@ -67,9 +67,9 @@ def source_file(path: Path) -> Path:
 
 def describe(launch: Launch) -> dict[str, Any]:
     """A launch as JSON."""
-    from dataclasses import asdict
+    from dataclasses import asdict, replace
 
-    return asdict(launch)
+    return {**asdict(replace(launch, outputs={})), "sha256": launch.sha256}
 
 
 def print_launch(out: Console, launch: Launch) -> None:

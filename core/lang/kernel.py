@@ -143,9 +143,10 @@ class Kernel:
 
         grid: up to three ints, or a function of `meta` (dims and constants). args: arrays and scalars in the order of
         the parameters. constants: values of @autotune names; where None, a kernel with a key searches its space
-        (autotune.py). expected: what the outputs must be, as arrays: by name, in order, or the only one; DifferenceError
-        where they are not. order: ``"shuffled"`` or ``("shuffled", seed)`` for the CTAs, and races=True reports two
-        CTAs that meet in one element: both on the reference only. progress: called with (done, all) units of work.
+        (autotune.py). expected: what the outputs must be, as arrays: by name, in order, or the only one;
+        DifferenceError where they are not. progress: called with (done, all) units of work.
+        order: ``"shuffled"`` or ``("shuffled", seed)`` for the CTAs; races: report elements in which two CTAs meet.
+        These two are debug modes of the reference, and run the default constants.
         """
         from ..launch import launch
 

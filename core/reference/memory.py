@@ -10,8 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..errors import KernelError, Span
-from ..formats import Codes, Ints
+from ..formats import Codes
 
 Grid = tuple[int, int, int]
 Slices = tuple[slice, ...]
@@ -50,35 +49,13 @@ def write(target: Codes, starts: Sequence[int], sizes: Sequence[int | None], val
 
 @dataclass
 class Memory:
-    """A launch's tensors by parameter name; parameters that name the same memory share one array.
-
-    owners: by array, the CTA that wrote each element first (-1: none yet); None where races are not looked for.
-    """
+    """A launch's tensors by parameter name; parameters that name the same memory share one array."""
 
     buffers: dict[str, Codes]
-    owners: dict[int, Ints] | None = None
 
     def store(self, name: str, starts: Sequence[int], sizes: Sequence[int | None], value: Codes) -> Slices:
         """Writes a slice; returns the slices of the tensor that were written."""
         return write(self.buffers[name], starts, sizes, value)
-
-    def claim(self, name: str, inside: Slices, cta: int, grid: Grid, span: Span) -> None:
-        """One CTA wrote these slices: KernelError if another one wrote an element of them and races are looked for."""
-        if self.owners is None:
-            return
-        buffer = self.buffers[name]
-        owners = self.owners.setdefault(id(buffer), np.full(buffer.shape, -1, np.int64))
-        before = owners[inside]
-        clash = np.argwhere((before >= 0) & (before != cta))
-        if len(clash):
-            place = ", ".join(str(s.start + int(i)) for s, i in zip(inside, clash[0]))
-            other = coordinates(int(before[tuple(clash[0])]), grid)
-            raise KernelError(
-                f"two CTAs write {name}[{place}]: CTA {other} and CTA {coordinates(cta, grid)}",
-                span,
-                "CTAs run in any order: give each element to one CTA, or accumulate inside one CTA",
-            )
-        owners[inside] = cta
 
 
 def coordinates(cta: int, grid: Grid) -> Grid:

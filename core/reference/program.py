@@ -25,6 +25,7 @@ from ..tile import program as tile
 from ..tile.program import Program, Value
 from . import execute, memory
 from .memory import Grid, Memory, Slices
+from .races import Watch
 
 #: Trips of one loop before it is taken for endless; the variable PHOBOS_MAX_TRIPS overrides it.
 MAX_TRIPS = 1 << 24
@@ -58,6 +59,7 @@ class Cta:
     dims: dict[str, int]
     max_trips: int
     observer: Observer | None = None
+    watch: Watch | None = None
     values: dict[Value, Codes] = field(default_factory=dict)
 
     def index(self, value: Value) -> int:
@@ -74,27 +76,29 @@ def run(
     scalars: dict[str, int],
     grid: Grid,
     arch: str | Arch = "sm_86",
-    order: int | str | None = None,
+    order: int | None = None,
     progress: Callable[[int, int], None] | None = None,
     observer: Observer | None = None,
+    races: bool = False,
 ) -> None:
     """Runs every CTA. `tensors` are written in place: pass private copies and commit them after success.
 
     tensors: codes by parameter name; one memory under two names is one array object. scalars: codes by parameter name.
-    order: None runs CTAs x fastest, a number shuffles them by that seed, ``"races"`` also reports an element that two
-    CTAs write. progress: called with (CTAs done, CTAs). observer: sees every result. Raises LoopLimitError for a loop
-    of more than PHOBOS_MAX_TRIPS trips, KernelError for a race that was looked for and for a grid barrier that not
-    every CTA reaches.
+    order: None runs CTAs x fastest, a number shuffles them by that seed. progress: called with (CTAs done, CTAs).
+    observer: sees every result. races: look for elements in which two CTAs meet. Raises LoopLimitError for a loop of
+    more than PHOBOS_MAX_TRIPS trips, KernelError for a race that was looked for and for a grid barrier that not every
+    CTA reaches.
     """
-    state = Memory(tensors, {} if order == "races" else None)
+    state = Memory(tensors)
+    watch = Watch(grid) if races else None
     limit = int(os.environ.get("PHOBOS_MAX_TRIPS", MAX_TRIPS))
     record = isa.ARCHS[arch] if isinstance(arch, str) else arch
     dims = _dims(program, tensors)
     count = grid[0] * grid[1] * grid[2]
-    numbers = np.random.default_rng(order).permutation(count) if isinstance(order, int) else np.arange(count)
+    numbers = np.random.default_rng(order).permutation(count) if order is not None else np.arange(count)
     waiting: list[Steps] = []
     for done, number in enumerate(numbers.tolist(), 1):
-        cta = Cta(number, grid, record, state, dims, limit, observer)
+        cta = Cta(number, grid, record, state, dims, limit, observer, watch)
         for parameter in program.scalars:
             cta.values[parameter.value] = _scalar(scalars[parameter.name], parameter.value.element)
         steps = _block(cta, program.body)
@@ -107,6 +111,8 @@ def run(
     if waiting and len(waiting) < count:
         raise _unbalanced(program)
     while waiting:
+        if watch is not None:
+            watch.barrier()
         at = [_at_barrier(steps) for steps in waiting]
         if any(at) and not all(at):
             raise _unbalanced(program)
@@ -153,7 +159,8 @@ def _block(cta: Cta, block: tile.Block) -> Steps:
             yield None
         elif isinstance(op, tile.Store):
             written = cta.memory.store(op.tensor, cta.indices(op.starts), op.sizes, cta.values[op.value])
-            cta.memory.claim(op.tensor, written, cta.number, cta.grid, op.span)
+            if cta.watch is not None:
+                cta.watch.writes(op.tensor, cta.memory.buffers[op.tensor], written, cta.number, op.span)
             if cta.observer is not None:
                 cta.observer.stored(cta, op, written)
         else:
@@ -244,7 +251,11 @@ def _broadcast(cta: Cta, op: tile.Broadcast) -> Codes:
 
 
 def _load(cta: Cta, op: tile.Load) -> Codes:
-    return memory.read(cta.memory.buffers[op.tensor], cta.indices(op.starts), op.sizes)
+    buffer, starts = cta.memory.buffers[op.tensor], cta.indices(op.starts)
+    if cta.watch is not None:
+        inside, _ = memory.window(buffer.shape, starts, op.sizes)
+        cta.watch.reads(op.tensor, buffer, inside, cta.number, op.span)
+    return memory.read(buffer, starts, op.sizes)
 
 
 def _extract(cta: Cta, op: tile.Extract) -> Codes:

@@ -341,10 +341,11 @@ def test_block_indices_run_x_fastest_and_every_order_gives_the_same() -> None:
     number = b.map("add.s64", x, b.map("mul.lo.s64", b.int(10), b.map("add.s64", y, b.map("mul.lo.s64", b.int(10), z))))
     b.store("C", [x, y, z], [None] * 3, number)
     results = []
-    for order in (None, 1, 2, "races"):
+    for order, races in ((None, False), (1, False), (2, True), (None, True)):
         seen: list[tuple[int, int]] = []
         arrays = {"C": np.zeros((4, 3, 2), np.uint64)}
-        run(b.program(), arrays, {}, (4, 3, 2), order=order, progress=lambda *done, log=seen: log.append(done))
+        watching = {"order": order, "races": races, "progress": lambda *done, log=seen: log.append(done)}
+        run(b.program(), arrays, {}, (4, 3, 2), **watching)
         assert seen[-1] == (24, 24) and len(seen) == 24
         results.append(arrays["C"].tolist())
     assert results[0][3][2][1] == 123
@@ -360,8 +361,9 @@ def _racing() -> Builder:
 
 
 def test_two_ctas_that_write_one_element_are_reported() -> None:
-    with pytest.raises(KernelError, match=r"two CTAs write C\[1\]: CTA \(0, 0, 0\) and CTA \(1, 0, 0\)"):
-        run(_racing().program(), {"C": np.zeros(4, np.uint64)}, {}, (3, 1, 1), order="races")
+    said = r"CTA \(1, 0, 0\) writes C\[1\] \(and 1 more of its elements\), which CTA \(0, 0, 0\) wrote at line 1"
+    with pytest.raises(KernelError, match=said):
+        run(_racing().program(), {"C": np.zeros(4, np.uint64)}, {}, (3, 1, 1), races=True)
 
 
 def test_a_shuffled_order_exposes_a_race() -> None:

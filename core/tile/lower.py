@@ -47,6 +47,7 @@ def lower(module: syn.Module, kernel: syn.Kernel, constants: Mapping[str, int]) 
         value = index_constant(constants[tunable.name])
         scope.names[tunable.name] = Bound(tunable.name, value, tunable.span, "an autotune constant")
     _check_names(ctx, kernel, attributes)
+    _check_key(ctx, kernel, attributes)
     body = Block()
     ctx.blocks.append(ctx.entry)
     tensors = _tensors(ctx, kernel)
@@ -81,11 +82,9 @@ def _used(entry: Block, body: Block) -> list[Op]:
     return [op for op in entry.ops if any(id(value) in read for value in op.results)]
 
 
-def _check_names(ctx: Context, kernel: syn.Kernel, attributes: Attributes) -> None:
-    """Parameters, dims and constants share one space of names."""
-    seen: dict[str, Span] = {}
-    tuned = {tunable.name for tunable in attributes.tunables}
-    dims = {
+def _dim_names(kernel: syn.Kernel) -> set[str]:
+    """Names that stand in the shapes of tensor parameters."""
+    return {
         node.id
         for param in kernel.params
         if isinstance(param.type, syn.TensorType)
@@ -93,6 +92,34 @@ def _check_names(ctx: Context, kernel: syn.Kernel, attributes: Attributes) -> No
         for node in syn.walk(dim)
         if isinstance(node, syn.Name)
     }
+
+
+def _check_key(ctx: Context, kernel: syn.Kernel, attributes: Attributes) -> None:
+    """A tuning key names what a search does not vary: dims, scalar parameters, constants with one value."""
+    choices = {tunable.name: tunable.choices for tunable in attributes.tunables}
+    tensors = {param.name for param in kernel.params if isinstance(param.type, syn.TensorType)}
+    known = _dim_names(kernel) | {param.name for param in kernel.params} - tensors
+    for attr in kernel.attrs:
+        for arg in attr.args if attr.name == "key" else ():
+            name = arg.value.id  # type: ignore[union-attr]  # read_attributes has checked it
+            if len(set(choices.get(name, ()))) > 1:
+                ctx.fail(f"the search varies `{name}`, so it cannot be part of the key", arg, "leave it out")
+            if name in tensors:
+                ctx.fail(f"`{name}` is a tensor; a key has numbers", arg, "name its dims")
+            if name not in known and name not in choices:
+                close = say.closest(name, known)
+                ctx.fail(
+                    f"the key names `{name}`, which is no dim and no scalar parameter",
+                    arg,
+                    f"{close}name what decides which variant is fastest",
+                )
+
+
+def _check_names(ctx: Context, kernel: syn.Kernel, attributes: Attributes) -> None:
+    """Parameters, dims and constants share one space of names."""
+    seen: dict[str, Span] = {}
+    tuned = {tunable.name for tunable in attributes.tunables}
+    dims = _dim_names(kernel)
     for param in kernel.params:
         if param.name in seen:
             ctx.fail(f"parameter `{param.name}` is given twice", param, "rename one of the two")
