@@ -232,8 +232,17 @@ def _plain(bound: Bound, target: Target) -> frozenset[tp.Contract]:
 
 
 def _shader(job: Job, choice: mapping.Choice) -> Shader:
-    key = (id(job.program), job.facts.key, job.target, tuple(sorted(job.target.forms.items())), job.arch.name,
-           choice.key, tuple(c in job.plain for c in job.program.contractions()), tuple(sorted(job.aliases.items())), id(job.split))  # fmt: skip
+    key = (
+        id(job.program),
+        id(job.split),
+        tuple(c in job.plain for c in job.program.contractions()),
+        job.facts.key,
+        job.target,
+        tuple(sorted(job.target.forms.items())),
+        job.arch.name,
+        choice.key,
+        tuple(sorted(job.aliases.items())),
+    )
     with _lock:
         if key in _shaders:
             _shaders.move_to_end(key)
