@@ -72,7 +72,7 @@ class Launch:
 
 def _digest(codes: np.ndarray) -> str:
     little = np.ascontiguousarray(codes).astype(codes.dtype.newbyteorder("<"), copy=False)
-    return hashlib.sha256(little).hexdigest()
+    return hashlib.sha256(little.data).hexdigest()
 
 
 @dataclass(frozen=True)

@@ -101,7 +101,7 @@ def _check_key(ctx: Context, kernel: syn.Kernel, attributes: Attributes) -> None
     known = _dim_names(kernel) | {param.name for param in kernel.params} - tensors
     for attr in kernel.attrs:
         for arg in attr.args if attr.name == "key" else ():
-            name = arg.value.id  # type: ignore[union-attr]  # read_attributes has checked it
+            name = arg.value.id  # type: ignore[attr-defined]  # read_attributes has checked it
             if len(set(choices.get(name, ()))) > 1:
                 ctx.fail(f"the search varies `{name}`, so it cannot be part of the key", arg, "leave it out")
             if name in tensors:
