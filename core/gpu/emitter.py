@@ -7,7 +7,7 @@ workgroup keeps them in memory). Scalars are uniform over the CTA and are comput
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from .. import isa
@@ -203,6 +203,8 @@ class Emitter:
                 self.env[result] = self.scalar_map(op)
             case tp.Load(result=result) if result.shape == ():
                 self.env[result] = self.load_point(op)
+            case tp.Extract(result=result) if result.shape == ():
+                self.env[result] = self.extract_point(op)
             case tp.For():
                 self.for_(op)
             case tp.While():
@@ -220,10 +222,16 @@ class Emitter:
         raise NotImplementedError
 
     def load_point(self, op: tp.Load) -> Value:
-        code = self.read(op, [self.env[s] for s in op.starts])
-        if op.result.element.name == "s64" and self.index_kind == "u32":
-            return self.as_u32(code)
-        return code
+        """One element of a tensor, the same in every invocation."""
+        return self.as_scalar(op.result, self.read(op, [self.env[s] for s in op.starts]))
+
+    def extract_point(self, op: tp.Extract) -> Value:
+        """One element of a tile, the same in every invocation."""
+        raise NotImplementedError
+
+    def as_scalar(self, value: tp.Value, code: Value) -> Value:
+        """A code in the kind that scalars of its format have."""
+        return self.as_u32(code) if value.element.name == "s64" and self.index_kind == "u32" else code
 
     def read(self, op: tp.Load, coordinates: list[Value]) -> Value:
         """One element at coordinates (index kind), masked where the slice may leave the tensor."""
@@ -301,9 +309,8 @@ class Emitter:
             def trip() -> Value:
                 value = counter.load()
                 body(value)
-                following = value + step
-                counter.store(following)
-                return following.i < hi.i
+                counter.store(value + step)
+                return step < hi - value  # unsigned: value + step may leave the signed range
 
             b.do_while(trip, DONT_UNROLL)
 
@@ -372,7 +379,7 @@ class Emitter:
         """A place for a carried tile; `loop` and the position among its carried values where it is one's."""
         raise NotImplementedError
 
-    def update(self, slots: list[Carried], values: list[tp.Value]) -> None:
+    def update(self, slots: Sequence[Carried], values: Sequence[tp.Value]) -> None:
         """Assigns all slots at once: every new value is read before any slot changes."""
         pending = [slot.prepare(value) for slot, value in zip(slots, values, strict=True)]
         for commit in pending:

@@ -35,6 +35,7 @@ class RegistersEmitter(Emitter):
         self.uses = Uses(job.program.body)
         self.tiles: dict[tp.Value, Tile] = {}
         self.fragments: dict[tp.Value, registers_contract.Fragment] = {}
+        self.carried_arrays: list[ArrayTile] = []
         self.saved_words = 0
         b = self.b
         self.lane = b.builtin("SubgroupLocalInvocationId")
@@ -294,7 +295,9 @@ class RegistersEmitter(Emitter):
 
     def tile_slot(self, value: tp.Value, loop: tp.For | None, position: int) -> Carried:
         contract = None if loop is None else self.uses.accumulates(loop, position)
-        if contract is not None and loop is not self.job.split and self.of(value).registers <= self.held_limit:
+        # a loop without a trip leaves the code as it is
+        runs = loop is not None and loop is not self.job.split and self.facts.runs[loop]
+        if contract is not None and runs and self.of(value).registers <= self.held_limit:
             return registers_contract.Fragment(self, contract)
         return RegisterSlot(self, value)
 
@@ -373,6 +376,7 @@ class RegisterSlot(Carried):
             ]
         else:
             self.array = emitter.new_array(value)
+            emitter.carried_arrays.append(self.array)
         self.words = self.rows.blocks * self.rows.registers * (2 if self.kind == "u64" else 1)
 
     def prepare(self, value: tp.Value) -> Callable[[], None]:
@@ -389,7 +393,8 @@ class RegisterSlot(Carried):
         tile = e.tiles[value]
         if tile is self.array:
             return lambda: None
-        if not isinstance(tile, ArrayTile):  # evaluated before any slot changes
+        if not isinstance(tile, ArrayTile) or any(tile is c for c in e.carried_arrays):
+            # read before any slot changes
             tile = e.store_array(value, tile)
         return lambda: e.store_array(self.value, tile, self.array) and None
 

@@ -44,6 +44,12 @@ def emit(e: RegistersEmitter, op: tp.Contract) -> None:
         e.tiles[op.result] = Held(out)
         return
     target = _array(e, op)
+    if not chain.walks_columns:
+        for n0 in range(0, rows.registers, step):
+            for block, codes in enumerate(chain.outputs(n0)):
+                target.store(block, n0, codes)
+        e.tiles[op.result] = target
+        return
 
     def body(i: Value) -> None:
         n0 = i * step
@@ -127,27 +133,32 @@ class Chain:
         step = self.lanes if self.op.transposed and n > self.lanes and n % self.lanes == 0 else 1
         return next(c for c in range(min(n, wanted), 0, -1) if n % c == 0 and c % step == 0)
 
+    @property
+    def walks_columns(self) -> bool:
+        """Whether a loop may walk the passes: in dot_t their columns must be whole row blocks of b."""
+        return not self.op.transposed or self.columns % self.lanes == 0
+
     def _chunk(self) -> int:
         """k's per trip: whole steps of the core and whole row blocks of b; a wider body only fills the code caches."""
-        unit = max(self.core.width, MIN_CHUNK if self.op.transposed else self.lanes)
-        return unit if self.depth % unit == 0 else self.depth
+        return max(self.core.width, MIN_CHUNK if self.op.transposed else self.lanes)
 
     def outputs(self, n0: int | Value) -> list[list[Value]]:
         """Result codes of columns [n0, n0 + columns) in every row block."""
         core, b = self.core, self.e.b
         seeds = self.e.chunk(self.op.seed, self.rows.blocks, n0, self.columns)
         states = [[core.seed(b, code) for code in block] for block in seeds]
-        if self._loops():
+        if self._trips():
             kept: State = [[[b.variable(part.kind, part) for part in state] for state in block] for block in states]
             self.advance(kept, n0)
             states = [[_load(parts) for parts in block] for block in kept]
         else:
-            states = self._straight(states, n0)
+            states = self._straight(states, n0, 0)
         return [[core.result(b, state) for state in block] for block in states]
 
-    def _loops(self) -> bool:
-        """Whether k is walked by a loop: both operands can be read at an index that only the shader knows."""
-        return self.depth > self.chunk and self.depth % self.chunk == 0 and _walks(self.a) and _walks(self.b)
+    def _trips(self) -> int:
+        """Trips of a loop over k, 0 where none pays or an operand cannot be read at an index that the shader knows."""
+        trips = self.depth // self.chunk
+        return trips if trips > 1 and _walks(self.a) and _walks(self.b) else 0
 
     def advance(self, kept: State, n0: int | Value) -> None:
         """Takes the accumulators of columns [n0, n0 + columns), in variables, over all of k."""
@@ -158,18 +169,19 @@ class Chain:
                 for parts, state in zip(variables, values, strict=True):
                     _store(parts, state)
 
-        if not self._loops():
-            trip(lambda states: self._straight(states, n0))
-            return
-        with self.e.counter.loop(self.depth // self.chunk):
-            self.e.b.loop(
-                self.depth // self.chunk,
-                lambda i: trip(lambda states: self._step(states, i * self.chunk, n0, self.chunk)),
-                DONT_UNROLL,
-            )
+        trips = self._trips()
+        if trips:
+            with self.e.counter.loop(trips):
+                self.e.b.loop(
+                    trips,
+                    lambda i: trip(lambda states: self._step(states, i * self.chunk, n0, self.chunk)),
+                    DONT_UNROLL,
+                )
+        if trips * self.chunk < self.depth:
+            trip(lambda states: self._straight(states, n0, trips * self.chunk))
 
-    def _straight(self, states: list[list[Operand]], n0: int | Value) -> list[list[Operand]]:
-        for k0 in range(0, self.depth, self.chunk):
+    def _straight(self, states: list[list[Operand]], n0: int | Value, first: int) -> list[list[Operand]]:
+        for k0 in range(first, self.depth, self.chunk):
             states = self._step(states, k0, n0, min(self.chunk, self.depth - k0))
         return states
 

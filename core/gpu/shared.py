@@ -10,7 +10,7 @@ barrier is dear, and with 128 or 256 invocations on a GPU.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from .. import isa
@@ -271,6 +271,17 @@ class SharedEmitter(Emitter):
 
         self.parallel(math.prod(shape), element)
 
+    def load_point(self, op: tp.Load) -> Value:
+        value = super().load_point(op)
+        if self.alias(op.tensor) in {self.alias(t) for t in self.program.written()}:
+            self.barrier()  # every invocation has read it before any goes on to a store
+        return value
+
+    def extract_point(self, op: tp.Extract) -> Value:
+        value = self.as_scalar(op.result, self.extract(op, ()))
+        self.barrier()  # every invocation has read it before any overwrites the tile
+        return value
+
     def extract(self, op: tp.Extract, at: Coordinates) -> Value:
         return self.tile_element(op, op.value, self.slice_coordinates(op.starts, op.sizes, at))
 
@@ -384,7 +395,7 @@ class SharedEmitter(Emitter):
 
     def tile_slot(self, value: tp.Value, loop: tp.For | None, position: int) -> Carried:
         contract = None if loop is None else self.uses.accumulates(loop, position)
-        if contract is not None and loop is not self.job.split:
+        if contract is not None and loop is not self.job.split and self.facts.runs[loop]:
             fragment = shared_contract.Fragment.of(self, contract)
             if fragment is not None:
                 return fragment
@@ -428,6 +439,24 @@ class SharedEmitter(Emitter):
             wide = area.array.load(at)
             kind = variable.kind
             variable.store(wide.ne(0) if kind == "bool" else self.b.convert(wide, kind))
+
+    def update(self, slots: Sequence[Carried], values: Sequence[tp.Value]) -> None:
+        """A carried tile that another one takes is copied aside first: the first may be overwritten before."""
+        own = {id(slot.slot) for slot in slots if isinstance(slot, TileSlot)}
+        copies: list[Slot] = []
+        for slot, value in zip(slots, values, strict=True):
+            source = self.slots.get(value)
+            if isinstance(slot, TileSlot) and source is not None and source is not slot.slot and id(source) in own:
+                copy = self.allocate(value.element, value.type.size)
+                self.copy(value.type, source, copy)
+                self.bind_slot(value, copy)
+                copies.append(copy)
+        super().update(slots, values)
+        self.free += copies
+
+    def copy(self, kind: tp.TileType, source: Slot, target: Slot) -> None:
+        fmt = kind.element
+        self.parallel(kind.size, lambda e: self.write_slot(target, fmt, e, self.read_slot(source, fmt, e)))
 
     def inherits(self, value: tp.Value) -> Slot | None:
         """The memory of the carried tile that `value` replaces, where it may be overwritten in place."""
@@ -488,12 +517,7 @@ class TileSlot(Carried):
             return lambda: None
         e.materialise(value)
         source = e.slots[value]
-
-        def commit() -> None:
-            fmt = self.type.element
-            e.parallel(self.type.size, lambda i: e.write_slot(self.slot, fmt, i, e.read_slot(source, fmt, i)))
-
-        return commit
+        return lambda: e.copy(self.type, source, self.slot)
 
     def set(self, value: tp.Value) -> None:
         self.prepare(value)()

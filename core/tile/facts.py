@@ -131,7 +131,8 @@ class Facts:
 
     inside: per axis of a slice, whether it stays within its tensor. aligned: elements that divide every start of a
     slice's last axis (and the row stride). trips: upper bound of a loop's trips, None where unknown. runs: whether a
-    loop surely makes a trip. bounds: lo, hi and step of a loop where all three are known. index32: whether every index scalar fits 32 bits.
+    loop surely makes a trip. bounds: first, end and step of a loop where all three are known. index32: whether every
+    index scalar fits 32 bits.
     """
 
     inside: dict[Op, tuple[bool, ...]] = field(default_factory=dict)
@@ -167,7 +168,7 @@ class _Analysis:
         self.facts = Facts()
         for scalar in program.scalars:
             if scalar.name in integers:
-                self.ranges[scalar.value] = exactly(integers[scalar.name])
+                self.set(scalar.value, exactly(integers[scalar.name]))
 
     def run(self) -> Facts:
         for tensor in self.program.tensors:
@@ -204,8 +205,10 @@ class _Analysis:
                 self.slice(op, starts, sizes, self.extents[tensor])
                 if isinstance(op, Load) and op.result.shape == () and op.result.element.name == "s64":
                     self.set(op.result, TOP)
-            case Extract(value=value, starts=starts, sizes=sizes):
+            case Extract(result=result, value=value, starts=starts, sizes=sizes):
                 self.slice(op, starts, sizes, value.shape)
+                if result.shape == () and result.element.name == "s64":
+                    self.set(result, TOP)
             case Insert(into=into, starts=starts, sizes=sizes):
                 self.slice(op, starts, sizes, into.shape)
             case For():
@@ -237,8 +240,8 @@ class _Analysis:
         elif instruction.startswith("cvt.s64.") and args[0] in self.ranges:
             self.set(result, self.of(args[0]))
         else:
-            bits = args[0].element.bits if instruction.startswith("cvt.") else result.element.bits
-            self.set(result, TOP if bits > 32 else _span(-(1 << 31), INT32, 1))
+            narrow = args[0] if instruction.startswith("cvt.") and args[0].element.is_integer else result
+            self.set(result, TOP if narrow.element.bits > 32 else _span(-(1 << 31), INT32, 1))
 
     def slice(self, op: Op, starts: tuple[Value, ...], sizes: tuple[int | None, ...], extents: tuple[int, ...]) -> None:
         self.facts.order.append(op)

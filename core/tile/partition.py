@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from .order import accesses, same_window
 from .program import (
     ArgMax,
     Broadcast,
@@ -150,26 +151,25 @@ def _visit(c: Classes, op: Op) -> None:
 
 
 def memory_allows(program: Program, c: Classes, axis: Axis, aliases: dict[str, str]) -> bool:
-    """Whether cutting a class keeps the order of effects within a CTA.
+    """Whether cutting a class keeps the order of effects within a CTA (tile.order rule 3).
 
-    A tensor (or array passed for two) that is both read and written must be touched through one and the same slice,
-    cut along the class on the same tensor axis; then each unit meets only its own elements.
+    All accesses to one window of an array that the program writes must be cut along the class on the same tensor axis;
+    then each unit meets only its own elements. A window that the class does not cut may be stored by every unit, since
+    they store the same codes, but not read.
     """
-    touched: dict[str, set[tuple[object, ...]]] = {}
-    written: set[str] = set()
-    for op in walk(program.body):
-        if not isinstance(op, Load | Store):
-            continue
-        array = aliases.get(op.tensor, op.tensor)
-        kept = [i for i, size in enumerate(op.sizes) if size is not None]
-        owner: object = op.result if isinstance(op, Load) else op
-        cut = tuple(i for position, i in enumerate(kept) if c.of(owner, position) == axis)
-        touched.setdefault(array, set()).add((tuple(map(id, op.starts)), op.sizes, cut))
-        if isinstance(op, Store):
-            written.add(array)
-    for op in walk(program.body):
-        if isinstance(op, Load) and aliases.get(op.tensor, op.tensor) in written:
-            slices = touched[aliases.get(op.tensor, op.tensor)]
-            if len(slices) != 1 or not next(iter(slices))[2]:
-                return False
+    for ops in accesses(program, aliases).values():
+        for i, op in enumerate(ops):
+            for other in ops[: i + 1]:
+                if not same_window(op, other):
+                    continue
+                cut = _cut(c, op, axis)
+                if cut != _cut(c, other, axis) or (not cut and (isinstance(op, Load) or isinstance(other, Load))):
+                    return False
     return True
+
+
+def _cut(c: Classes, op: Load | Store, axis: Axis) -> tuple[int, ...]:
+    """The tensor axes on which a class cuts a slice."""
+    owner: object = op.result if isinstance(op, Load) else op
+    kept = [i for i, size in enumerate(op.sizes) if size is not None]
+    return tuple(i for position, i in enumerate(kept) if c.of(owner, position) == axis)

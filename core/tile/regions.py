@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from .order import out_of_order
 from .partition import Axis, Classes, classes, memory_allows
 from .program import (
     ArgMax,
@@ -26,7 +27,6 @@ from .program import (
     Reduce,
     Reshape,
     Scan,
-    Store,
     Transpose,
     Value,
     walk,
@@ -116,7 +116,9 @@ def plan(program: Program, lanes: int, aliases: dict[str, str], outputs: int = 1
     contracts = [op for op in ops if isinstance(op, Contract)]
     reduces = [op for op in ops if isinstance(op, Reduce)]
     allowed = _Allowed(program, found, aliases)
-    _check_order(program, aliases, allowed)
+    unordered = out_of_order(program, aliases)
+    if unordered:
+        raise NoMapping(unordered)
     if contracts:
         result = _contraction_plan(found, lanes, contracts, reduces, allowed, outputs)
     elif reduces:
@@ -137,20 +139,6 @@ class _Allowed:
         if axis is None or not self.found.is_free(axis):
             return False
         return memory_allows(self.program, self.found, self.found.root(axis), self.aliases)
-
-
-def _check_order(program: Program, aliases: dict[str, str], allowed: _Allowed) -> None:
-    """Lanes do not see each other's stores in order: a tensor that is read and written needs one slice for both."""
-    slices: dict[str, set[tuple[object, ...]]] = {}
-    kinds: dict[str, set[type]] = {}
-    for op in walk(program.body):
-        if isinstance(op, Load | Store):
-            array = aliases.get(op.tensor, op.tensor)
-            slices.setdefault(array, set()).add((tuple(map(id, op.starts)), op.sizes))
-            kinds.setdefault(array, set()).add(type(op))
-    for array, found in slices.items():
-        if kinds[array] == {Load, Store} and len(found) > 1:
-            raise NoMapping(f"{array} is read and written through different slices")
 
 
 def _slab(extent: int, wanted: int, step: int) -> int:
@@ -189,7 +177,7 @@ def _reduction_plan(found: Classes, lanes: int, reduces: list[Reduce], allowed: 
     serial = any(r.lanes is None for r in reduces)
     partials = min((r.lanes for r in reduces if r.lanes), default=1)
     rows = max(r.value.shape[0] for r in reduces)
-    columns = {r.value.shape[1] for r in reduces if r.value.shape[1] > 1}
+    columns = {r.value.shape[1] for r in reduces}
     g = 1
     if not serial:
         while g * rows < lanes and g * 2 <= min(partials, lanes):
