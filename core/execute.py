@@ -100,10 +100,10 @@ def _read(instruction: Instruction, position: int, operand: Any) -> tuple[Codes,
     """(codes, format of the operand's own dtype). Python integers, alone or in lists, are unsigned codes."""
     where = f"operand {position + 1} of {instruction.key}"
     if isinstance(operand, list | tuple) or (isinstance(operand, int) and not isinstance(operand, bool)):
-        try:
-            return np.array(operand, np.uint64), U64
-        except (OverflowError, ValueError, TypeError):
-            raise UsageError(f"{where}: numbers and lists are taken for unsigned codes, found {operand!r}") from None
+        numbers = np.array(operand, object)
+        if not all(isinstance(x, int | np.integer) and 0 <= x < 1 << 64 for x in numbers.flat):
+            raise UsageError(f"{where}: numbers and lists are taken for unsigned codes, found {operand!r}")
+        return numbers.astype(np.uint64), U64
     return arrays.as_codes(operand, where=where)
 
 
