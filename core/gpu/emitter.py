@@ -141,6 +141,10 @@ class Emitter:
     def scalar(self, value: tp.Value) -> Value:
         return self.env[value]
 
+    def zero_of(self, fmt: Format) -> Value:
+        """Code 0 of a format."""
+        return self.b.false() if fmt.bits == 1 else self.b.const_bits(0, kind_of(fmt))
+
     def as_u32(self, value: Value) -> Value:
         return self.b.convert(value, "u32")
 
@@ -239,8 +243,7 @@ class Emitter:
         index, inside = self.locate(op, tensor, coordinates)
         if inside is None:
             return tensor.load(index)
-        zero = b.false() if tensor.format.bits == 1 else b.const_bits(0, kind_of(tensor.format))
-        return b.select(inside, tensor.load(b.select(inside, index, b.u32(0))), zero)
+        return b.select(inside, tensor.load(b.select(inside, index, b.u32(0))), self.zero_of(tensor.format))
 
     def write(self, op: tp.Store, coordinates: list[Value], code: Value, owner: Value | None = None) -> None:
         """Stores one element; dropped outside the tensor, and where this invocation is not its owner."""

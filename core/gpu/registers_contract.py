@@ -77,7 +77,7 @@ class Fragment(Carried):
         self.e, self.op = e, op
         self.core = core_of(e.job, e.uses, op)
         self.rows = e.of(op.result)
-        kinds = [part.kind for part in self.core.seed(e.b, e.zero)]
+        kinds = [part.kind for part in self.core.seed(e.b, e.zero_of(op.seed.element))]
         self.state: State = [
             [[e.b.variable(kind) for kind in kinds] for _ in range(self.rows.registers)]
             for _ in range(self.rows.blocks)

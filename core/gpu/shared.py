@@ -223,9 +223,6 @@ class SharedEmitter(Emitter):
             case _:
                 raise NotImplementedError(type(op).__name__)
 
-    def zero_of(self, fmt: Format) -> Value:
-        return self.b.false() if fmt.bits == 1 else self.b.const_bits(0, kind_of(fmt))
-
     def slice_coordinates(
         self, starts: tuple[tp.Value, ...], sizes: tuple[int | None, ...], at: Coordinates
     ) -> list[Value]:

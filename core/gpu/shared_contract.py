@@ -162,7 +162,7 @@ class Fragment(Carried):
         self.e, self.op = e, op
         self.blocks = _Blocks(e, op, block)
         outputs = block[0] * block[1]
-        kinds = [part.kind for part in self.blocks.core.seed(e.b, e.zero)]
+        kinds = [part.kind for part in self.blocks.core.seed(e.b, e.zero_of(op.seed.element))]
         self.states = [[e.b.variable(kind) for kind in kinds] for _ in range(outputs)]
 
     @classmethod

@@ -122,7 +122,7 @@ class Decoded(_Stage):
 
     def reserve(self) -> bool:
         e = self.e
-        self.kinds = [part.kind for part in self.core.operand(e.b, e.zero, self.side)]
+        self.kinds = [part.kind for part in self.core.operand(e.b, e.zero_of(self.value.element), self.side)]
         if any(kind not in ("u32", "i32", "f32") for kind in self.kinds):
             return False
         taken = self._take(len(self.kinds), self.lines * self.depth)
