@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
 from phobos_sim import isa
 from phobos_sim.formats import Codes
 from phobos_sim.reference import execute
