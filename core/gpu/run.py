@@ -24,7 +24,6 @@ from ..isa import Arch
 from ..tile import facts as facts_of
 from ..tile import phases
 from ..tile import program as tp
-from ..tile.facts import Facts
 from . import mapping, measure, probe
 from .access import stored_bits
 from .emitter import STAGE_FIRST, STAGE_LAST, Job, Shader
@@ -73,8 +72,11 @@ def run(
     def preferred() -> str:
         return measure.preferred(device, measure.kind_of(program))
 
+    changed = {bound.aliases[name] for name in program.written()}
+    written = frozenset(name for name, first in bound.aliases.items() if first in changed)
     for part in _parts(bound):
-        choice, shader, plan = _ready(part, target, arch, form, preferred)
+        hidden = frozenset(part.tensors) - frozenset(bound.tensors)
+        choice, shader, plan = _ready(part, target, arch, form, preferred, written | hidden)
         for note in choice.notes:
             log.debug(note)
         binding = _Binding(device, part, shader, target, buffers)
@@ -149,17 +151,17 @@ class Plan:
 
 
 def _ready(
-    bound: Bound, target: Target, arch: Arch, form: str | None, preferred: Callable[[], str]
+    bound: Bound, target: Target, arch: Arch, form: str | None, preferred: Callable[[], str], written: frozenset[str]
 ) -> tuple[mapping.Choice, Shader, Plan]:
     """Mapping, shader and pieces of a launch; a launch like an earlier one takes over what was found then.
 
-    The key holds all that these depend on: never the data.
+    The key holds all that these depend on; of the data that is what `_plain` sees in it.
     """
-    integers = _integers(bound)
+    integers, plain = _integers(bound), _plain(bound, target, written)
     extents = {name: codes.shape for name, codes in bound.tensors.items()}
     key = (
         bound.program, target, tuple(target.forms.items()), arch.name, form, bound.grid, tuple(bound.dims.items()),
-        tuple(extents.items()), tuple(integers.items()), tuple(bound.aliases.items()),
+        tuple(extents.items()), tuple(integers.items()), tuple(bound.aliases.items()), plain,
     )  # fmt: skip
     with _lock:
         if key in _launches:
@@ -167,7 +169,8 @@ def _ready(
             return _launches[key]
     facts = facts_of.analyse(bound.program, extents, bound.dims, bound.grid, integers)
     choice = mapping.choose(bound.program, target, bound.aliases, math.prod(bound.grid), form, preferred)
-    found = (choice, *_prepare(bound.program, facts, target, arch, choice, bound))
+    job = Job(bound.program, facts, target, arch, choice.form, bound.aliases, plain=plain)
+    found = (choice, *_prepare(job, choice))
     with _lock:
         _launches[key] = found
         while len(_launches) > KEPT_SHADERS:
@@ -175,11 +178,9 @@ def _ready(
     return found
 
 
-def _prepare(
-    program: tp.Program, facts: Facts, target: Target, arch: Arch, choice: mapping.Choice, bound: Bound
-) -> tuple[Shader, Plan]:
+def _prepare(job: Job, choice: mapping.Choice) -> tuple[Shader, Plan]:
     """The shader, and the pieces its outermost loop must be cut into for the device's loop budget."""
-    job = Job(program, facts, target, arch, choice.form, bound.aliases, plain=_plain(bound, target))
+    program, facts, target = job.program, job.facts, job.target
     shader = _shader(job, choice)
     budget = target.loop_budget
     total = shader.trips.total(facts)
@@ -208,20 +209,20 @@ def _prepare(
     )
 
 
-def _plain(bound: Bound, target: Target) -> frozenset[tp.Contract]:
+def _plain(bound: Bound, target: Target, written: frozenset[str]) -> frozenset[tp.Contract]:
     """Contractions whose operands, as they lie in memory, need none of the special cases: a scan costs less than those.
 
-    On a CPU device only: elsewhere the special cases are hidden behind memory.
+    On a CPU device only: elsewhere the special cases are hidden behind memory. `written`: arrays whose contents change
+    during the launch, so that what lies in memory before it says nothing.
     """
     if not target.is_cpu:
         return frozenset()
     makers = {value: op for op in tp.walk(bound.program.body) for value in op.results}
-    written = {bound.aliases[name] for name in bound.program.written()}
     seen: dict[tuple[str, str], bool] = {}
 
     def is_plain(contract: tp.Contract, value: tp.Value) -> bool:
         maker = makers.get(value)
-        if not isinstance(maker, tp.Load) or bound.aliases[maker.tensor] in written:
+        if not isinstance(maker, tp.Load) or maker.tensor in written:
             return False
         key = (contract.instruction, maker.tensor)
         if key not in seen:
