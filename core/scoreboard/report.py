@@ -64,6 +64,16 @@ def summaries(score: Score) -> list[dict[str, Any]]:
     return out
 
 
+def unavailable(score: Score) -> dict[str, list[str]]:
+    """Reason -> rows that the engine could not run for it."""
+    found: dict[str, list[str]] = {}
+    for row in score.rows:
+        if row.unavailable:
+            reason = row.unavailable.removeprefix(f"{row.instruction}: ")
+            found.setdefault(reason, []).append(row.row)
+    return found
+
+
 def blind_spots(score: Score, name: str) -> list[str]:
     """Sentences: wrong models that no row of the set tells from the truth, then those that single rows miss."""
     rows = [row for row in score.rows if row.set == name and row.kind != "corners"]
@@ -187,8 +197,10 @@ def show(score: Score, console: Console, everything: bool) -> None:
             )
             if command := explain_command(row):
                 console.print(f"    {escape(command)}", highlight=False, soft_wrap=True)
-        elif row.unavailable:
-            console.print(f"[yellow]{escape(row.set)} {escape(row.row)}[/]: {escape(row.unavailable)}", highlight=False)
+    for reason, names in unavailable(score).items():
+        console.print(
+            f"not available here, {len(names)} rows: {reason}: {', '.join(names)}", markup=False, style="yellow"
+        )
     for again, first in score.duplicates:
         console.print(f"{again} is the same file as {first}; scored once", markup=False)
     for summary in summaries(score):

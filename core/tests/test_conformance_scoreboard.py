@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers import llvmpipe, shared
+from helpers import SHARED, cli, llvmpipe, shared, swiftshader
 from phobos_sim import isa
+from phobos_sim.errors import RecordingError
 from phobos_sim.recordings import home
 from phobos_sim.reference import execute
 from phobos_sim.scoreboard import evaluate, report
@@ -54,6 +54,20 @@ def test_the_h200_recording_equals_the_reference(name: str) -> None:
 def test_the_h200_recording_equals_lavapipe(name: str) -> None:
     outcome = score([h200(name)], Simulator(llvmpipe()), Options(kill=False))
     assert outcome.passed, failures(outcome)
+
+
+@pytest.mark.device
+def test_the_recordings_equal_swiftshader() -> None:
+    """Rows of 64-bit formats are not available there; every other one is equal."""
+    sets = [home(), *([SHARED / "silicon"] if (SHARED / "silicon").is_dir() else [])]
+    icd = swiftshader()
+    done = cli("score", *sets, "--device", "vulkan:swiftshader", "--no-kill", "--json", "-", timeout=400,
+               VK_DRIVER_FILES=icd, VK_ICD_FILENAMES=icd)  # fmt: skip
+    assert done.returncode == 0, done.stderr[-3000:]
+    rows = json.loads(done.stdout)["rows"]
+    missing = {row["row"] for row in rows if row["unavailable"]}
+    assert "SwiftShader" in json.loads(done.stdout)["engine"] and len(rows) > 300
+    assert all("64" in name or name.startswith("D") for name in missing), missing
 
 
 def test_the_public_and_recorded_sets_equal_the_reference() -> None:
@@ -205,10 +219,13 @@ def test_the_share_of_an_exact_dot() -> None:
 
 def test_chunks_do_not_change_a_score(monkeypatch: pytest.MonkeyPatch) -> None:
     path = h200("corners")
-    whole = score([path], Simulator("reference"))
+    options = Options(under="sm_86")  # differences in the middle of rows
+    whole = score([path], Simulator("reference"), options)
+    assert any(row.first is not None and row.first.index > 130 for row in whole.rows)
     chunks = evaluate.Recording.chunks
     monkeypatch.setattr(evaluate.Recording, "chunks", lambda self, row, results=0: chunks(self, row, 130))
-    assert json.dumps(report.to_json(score([path], Simulator("reference")))) == json.dumps(report.to_json(whole))
+    parts = score([path], Simulator("reference"), options)
+    assert json.dumps(report.to_json(parts)) == json.dumps(report.to_json(whole))
 
 
 def test_the_arch_option_and_other_rules() -> None:
@@ -216,4 +233,5 @@ def test_the_arch_option_and_other_rules() -> None:
     assert {row.arch for row in outcome.rows} == {"sm_90"} and {row.rules for row in outcome.rows} == {"sm_86"}
     wrong = {row.row for row in outcome.rows if not row.passed}
     assert "HMMA.16816.F32" in wrong and not outcome.passed
-    assert replace(isa.SM86).fraction_bits == 24
+    with pytest.raises(RecordingError, match="nothing to score"):
+        score([h200("corners")], Simulator("reference"), Options(arch="sm_86", kill=False))

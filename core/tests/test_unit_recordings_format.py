@@ -141,7 +141,7 @@ def test_extra_missing_and_doubled_arrays_are_refused(tmp_path: Path) -> None:
     forge(path, extra=np.zeros(3, np.uint32))
     refused(path, "not those of the manifest: extra")
     path = adds(tmp_path)
-    with zipfile.ZipFile(path, "a") as archive:
+    with zipfile.ZipFile(path, "a") as archive, pytest.warns(UserWarning, match="Duplicate name"):
         archive.writestr("FADD.in0.npy", b"again")
     reseal(path)
     refused(path, "one is there twice")
