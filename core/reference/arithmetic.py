@@ -195,8 +195,8 @@ def compare(a: Codes, b: Codes, fmt: Format, relation: str) -> NDArray[np.bool_]
     return outcome & ~formats.is_nan(a, fmt) & ~formats.is_nan(b, fmt)
 
 
-def round_to_integer(a: Codes, fmt: Format, rounding: str) -> tuple[NDArray[np.bool_], Ints]:
-    """(negative, magnitude) of a finite value rounded to an integer; magnitudes at or above 2^62 come out as 2^62.
+def round_to_integer(a: Codes, fmt: Format, rounding: str) -> tuple[NDArray[np.bool_], NDArray[np.uint64]]:
+    """(negative, magnitude) of a value rounded to an integer; from 2^63 on, and infinite, 2^63.
 
     rounding: ``rni`` nearest even, ``rzi`` toward zero.
     """
@@ -209,4 +209,5 @@ def round_to_integer(a: Codes, fmt: Format, rounding: str) -> tuple[NDArray[np.b
         whole = whole + ((drop > 0) & (drop < 63) & (lost + (whole & 1) > half))
     else:
         assert rounding == "rzi", rounding
-    return negative, np.where(exponent >= 62, np.int64(1) << 62, whole)
+    large = (exponent >= 63) | (exponent > fmt.emax)
+    return negative, np.where(large, np.uint64(1 << 63), whole.astype(np.uint64))

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from .. import formats
-from ..formats import F32, FORMATS, Codes, Format, Ints
+from ..formats import F32, FORMATS, Codes, Format
 from . import arithmetic
 
 
@@ -47,12 +47,6 @@ def rna_tf32(a: Codes) -> Codes:
     return (np.asarray(a) + half) & np.uint32(0xFFFFE000)
 
 
-def _saturated(negative: Codes, magnitude: Ints, target: Format) -> Ints:
-    """Signed value of a rounded magnitude, clamped to the target."""
-    value = np.where(negative, -magnitude, magnitude)
-    return np.clip(value, target.lowest_integer, target.largest)
-
-
 def f2i(a: Codes, *, source: str, target: str, rounding: str) -> Codes:
     """A float as an integer, truncated (``rzi``) or rounded to nearest even (``rni``), saturated.
 
@@ -60,26 +54,10 @@ def f2i(a: Codes, *, source: str, target: str, rounding: str) -> Codes:
     """
     s, t = FORMATS[source], FORMATS[target]
     negative, magnitude = arithmetic.round_to_integer(a, s, rounding)
-    value = _saturated(negative, magnitude, t)
-    if t.bits == 64:
-        value = _to_s64(a, s, value)
-    nan = -(1 << (t.bits - 1)) if source == "f64" or t.bits == 64 else 0
-    # an infinite f16 has an exponent that an integer could hold
-    ends = np.where(negative, np.int64(t.lowest_integer), np.int64(t.largest))
-    value = np.where(formats.is_inf(a, s), ends, value)
-    value = np.where(formats.is_nan(a, s), np.int64(nan), value)
-    return value.astype(np.uint64).astype(t.dtype)
-
-
-def _to_s64(a: Codes, s: Format, value: Ints) -> Ints:
-    """Magnitudes from 2^62 on, which `round_to_integer` does not hold: they are integers already."""
-    negative, exponent, significand = formats.split(a, s)
-    exact = significand << max(62 - s.fraction_bits, 0)  # the magnitude where the exponent is 62
-    if s.fraction_bits > 62:
-        raise AssertionError(s)
-    value = np.where(exponent == 62, np.where(negative, -exact, exact), value)
-    limit = np.where(negative, np.int64(-(1 << 63)), np.int64((1 << 63) - 1))
-    return np.where(exponent > 62, limit, value)
+    magnitude = np.minimum(magnitude, np.where(negative, np.uint64(-t.lowest_integer), np.uint64(t.largest)))
+    value = np.where(negative, np.uint64(0) - magnitude, magnitude)
+    nan = 1 << (t.bits - 1) if source == "f64" or t.bits == 64 else 0
+    return np.where(formats.is_nan(a, s), np.uint64(nan), value).astype(t.dtype)
 
 
 def low_byte(a: Codes, *, source: str, target: str) -> Codes:

@@ -53,7 +53,7 @@ def fneg(a: Codes) -> Codes:
 def frnd(a: Codes, *, rounding: str) -> Codes:
     """The nearest integer, ties to even (``rni``), or the integer part (``rzi``); keeps the sign of zero."""
     negative, whole = arithmetic.round_to_integer(a, F32, rounding)
-    codes = formats.round_pack(negative, 0, whole, F32)
+    codes = formats.round_pack(negative, 0, whole & np.uint64((1 << 24) - 1), F32)
     _, exponent, _ = formats.split(a, F32)
     codes = np.where(exponent >= F32.fraction_bits, a, codes)  # already an integer, or infinite
     return arithmetic.canonical(formats.is_nan(a, F32), codes, F32)
