@@ -56,6 +56,12 @@ def write_json(data: Any, target: str | None) -> None:
         raise UsageError(f"--json {target}: cannot write there: {error.strerror}") from error
 
 
+def check_json(target: str | None) -> None:
+    """UsageError for a --json file that cannot be written, before any work is done."""
+    if target is not None and target != "-" and (Path(target).is_dir() or not Path(target).absolute().parent.is_dir()):
+        raise UsageError(f"--json {target}: cannot write there: {'a folder' if Path(target).is_dir() else 'no folder'}")
+
+
 def source_file(path: Path) -> Path:
     """The path, if it is a readable kernel source."""
     if not path.is_file():

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import ast
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,29 +17,26 @@ from .options import (
     Json,
     Kernel,
     Settings,
+    check_json,
     console,
     describe,
     integers,
     pairs,
     pick_kernel,
-    print_launch,
     write_json,
 )
 
 if TYPE_CHECKING:
-    import numpy as np
-
-    from ..formats import Format
-    from ..tile.program import Program, TensorParam
-
-INTEGER_RANGE = 1000  # generated s32 and s64 lie in [-1000, 1000]; 8-bit ones take their whole range
+    from ..launch import Launch
+    from ..tile.program import Program
 
 
 def command(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A kernel source, .py or .ph.")],
     grid: Annotated[
-        str, typer.Option("--grid", metavar="X[,Y[,Z]]", help="CTAs: numbers, or formulas such as M//BM,N//BN.")
-    ],
+        str | None,
+        typer.Option("--grid", metavar="X[,Y[,Z]]", help="CTAs: numbers, or formulas such as M//BM,N//BN."),
+    ] = None,
     kernel: Kernel = None,
     dim: Annotated[
         list[str] | None, typer.Option("--dim", metavar="NAME=N", help="Extent of a symbolic dim; may be repeated.")
@@ -54,179 +50,71 @@ def command(
     out: Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Write each output to DIR/NAME.npy.")] = None,
     arch: Annotated[str, typer.Option("--arch", help="Whose tensor cores.")] = "sm_86",
     form: Form = None,
+    shuffle: Annotated[
+        int | None,
+        typer.Option("--shuffle", metavar="SEED", help="Run the CTAs in a shuffled order, on the reference."),
+    ] = None,
+    races: Annotated[
+        bool, typer.Option("--races", help="Report two CTAs that meet in one element, on the reference.")
+    ] = False,
     device: Device = None,
     json: Json = None,
 ) -> None:
     """Run a kernel and print the sha256 of what it stored.
 
-    Arrays that no --arg names are made: random for those the kernel only reads, zeros for those it writes.
+    Arrays that no --arg names are made: random for those the kernel only reads, zeros for those it writes. A kernel
+    with a key searches its @autotune space, unless --set chooses.
     """
+    from .arguments import arguments
+    from .grids import ask, formula
+
     chosen = pick_kernel(file, kernel)
-    constants = integers("--set", settings)
+    constants = integers("--set", settings) or None
     program = chosen.program(constants)
-    values = arguments(program, arg, dim, seed)
-    out_console = console(json)
-    with progress_bar() as progress:
+    if grid is None:
+        raise ask(chosen, program)
+    if shuffle is not None and shuffle < 0:
+        raise UsageError(f"--shuffle {shuffle}: a seed is not negative")
+    made = arguments(program, pairs("--arg", arg), integers("--dim", dim), seed)
+    check_json(json)
+    _make_folder(out)
+    with _progress(chosen.name) as progress:
         launch = chosen.launch(
             lambda meta: tuple(formula("--grid", part, meta) for part in grid.split(",")),
-            *values.values(),
-            device=device,
+            *made.values(),
+            device="reference" if device is None and (races or shuffle is not None) else device,
             arch=arch,
             constants=constants,
             form=form,
+            order=None if shuffle is None else ("shuffled", shuffle),
+            races=races,
             progress=progress,
         )
-    print_launch(out_console, launch)
-    files = _save(program, values, out) if out is not None else {}
-    for path in files.values():
-        out_console.print(f"  wrote {path}", markup=False)
+    files = _save(program, made, out) if out is not None else {}
+    _print(launch, program, made, files, json)
     write_json({**describe(launch), "files": files, "seed": seed}, json)
 
 
-def formula(option: str, text: str, names: Mapping[str, int]) -> int:
-    """The value of a formula of + - * // % ( ), numbers and names: dims and constants."""
+# ---- what is written ---------------------------------------------------------------------------------------------
 
-    def value(node: ast.AST) -> int:
-        match node:
-            case ast.Constant(value=int(number)) if not isinstance(number, bool):
-                return number
-            case ast.Name(id=name) if name in names:
-                return names[name]
-            case ast.Name(id=name):
-                raise UsageError(f"{option} {text}: no dim or constant {name!r}; known: {', '.join(names) or 'none'}")
-            case ast.UnaryOp(op=ast.USub(), operand=operand):
-                return -value(operand)
-            case ast.BinOp(left=left, op=operator, right=right) if type(operator) in operations:
-                return operations[type(operator)](value(left), value(right))
-            case _:
-                raise UsageError(f"{option} {text}: only numbers, dims, constants and + - * // % ( ) can stand there")
 
+def _make_folder(folder: Path | None) -> None:
+    """Before the launch, so that a long one is not lost."""
     try:
-        return value(ast.parse(text.strip(), mode="eval").body)
-    except SyntaxError:
-        raise UsageError(f"{option} {text}: not a formula such as M//BM") from None
-    except ZeroDivisionError:
-        raise UsageError(f"{option} {text}: division by zero") from None
+        if folder is not None:
+            folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"--out {folder}: cannot be made: {error.strerror}") from error
 
 
-operations: dict[type[ast.operator], Callable[[int, int], int]] = {
-    ast.Add: lambda a, b: a + b,
-    ast.Sub: lambda a, b: a - b,
-    ast.Mult: lambda a, b: a * b,
-    ast.FloorDiv: lambda a, b: a // b,
-    ast.Mod: lambda a, b: a % b,
-}
-
-
-def arguments(program: Program, arg: list[str] | None, dim: list[str] | None, seed: int) -> dict[str, Any]:
-    """A kernel's arguments by name, in parameter order, from --arg, --dim and --seed."""
-    given = pairs("--arg", arg)
-    unknown = [name for name in given if name not in program.parameters]
-    if unknown:
-        raise UsageError(
-            f"--arg {unknown[0]}: kernel {program.name} has the parameters {', '.join(program.parameters)}"
-        )
-    return _arguments(program, given, integers("--dim", dim), seed)
-
-
-def _arguments(program: Program, given: dict[str, str], dims: dict[str, int], seed: int) -> dict[str, Any]:
-    """Arguments in parameter order; files first, since they say the dims that generated arrays need."""
-    import numpy as np
-
-    loaded = {
-        t.name: _load(t, given[t.name])
-        for t in program.tensors
-        if given.get(t.name, "random") not in ("random", "zeros")
-    }
-    unknown = [name for name in dims if name not in program.dims]
-    if unknown:
-        raise UsageError(f"--dim {unknown[0]}: kernel {program.name} has the dims {', '.join(program.dims) or 'none'}")
-    extents = dict(dims)
-    for name, array in loaded.items():
-        for dim, extent in zip(program.tensor(name).dims, array.shape):
-            if isinstance(dim, str):
-                extents.setdefault(dim, extent)
-    scalars = {s.name: s.value.element for s in program.scalars}
-    written = program.written()
-    arguments: dict[str, Any] = {}
-    for position, name in enumerate(program.parameters):
-        if name in scalars:
-            arguments[name] = _scalar(name, given.get(name), scalars[name])
-        elif name in loaded:
-            arguments[name] = loaded[name]
-        else:
-            tensor = program.tensor(name)
-            shape = tuple(dim if isinstance(dim, int) else _extent(program, dim, extents) for dim in tensor.dims)
-            how = given.get(name, "zeros" if name in written else "random")
-            # one generator per parameter: an array does not change when another is loaded from a file
-            rng = np.random.default_rng([seed, position])
-            arguments[name] = _generate(rng, tensor.element, shape, how)
-    return arguments
-
-
-def _extent(program: Program, dim: str, extents: dict[str, int]) -> int:
-    if dim not in extents:
-        raise UsageError(f"kernel {program.name}: what is {dim}? Give --dim {dim}=N, or an array that has it")
-    if extents[dim] < 0:
-        raise UsageError(f"--dim {dim}={extents[dim]}: an extent is not negative")
-    return extents[dim]
-
-
-def _generate(rng: np.random.Generator, element: Format, shape: tuple[int, ...], how: str) -> np.ndarray:
-    import numpy as np
-
-    from ..arrays import typed
-    from ..formats import dtype_of
-
-    zeros: np.ndarray = typed(np.zeros(shape, dtype_of(element)), element)
-    if how == "zeros":
-        return zeros
-    if element.is_float:
-        return (rng.random(shape, np.float64 if element.bits == 64 else np.float32) - 0.5).astype(zeros.dtype)
-    if element.name == "pred":
-        return rng.random(shape) < 0.5
-    info = np.iinfo(zeros.dtype)
-    low, high = (info.min, info.max) if element.bits == 8 else (-INTEGER_RANGE, INTEGER_RANGE)
-    return rng.integers(low, high, shape, zeros.dtype, endpoint=True)
-
-
-def _load(tensor: TensorParam, name: str) -> np.ndarray:
-    import numpy as np
-
-    path = Path(name)
-    if path.suffix != ".npy":
-        raise UsageError(f"--arg {tensor.name}={name}: expected random, zeros or a .npy file")
-    try:
-        array: np.ndarray = np.load(path, allow_pickle=False)
-    except (OSError, ValueError) as error:
-        raise UsageError(f"--arg {tensor.name}={name}: cannot be read as an array: {error}") from None
-    if tensor.element.name == "bf16" and array.dtype == np.uint16:
-        from ..arrays import typed
-
-        return np.asarray(typed(array, tensor.element))  # how `--out` writes bf16
-    return array
-
-
-def _scalar(name: str, text: str | None, element: Format) -> int | float | bool:
-    if text is None:
-        raise UsageError(f"what is {name}? Give --arg {name}=NUMBER ({element.name})")
-    try:
-        if element.name == "pred":
-            return {"true": True, "1": True, "false": False, "0": False}[text.lower()]
-        return float(text) if element.is_float else int(text, 0)
-    except (ValueError, KeyError):
-        raise UsageError(f"--arg {name}={text}: {text!r} is no {element.name}") from None
-
-
-def _save(program: Program, arguments: dict[str, Any], folder: Path) -> dict[str, str]:
+def _save(program: Program, made: dict[str, Any], folder: Path) -> dict[str, str]:
     """Outputs as .npy; bf16, which numpy's format does not know, as its uint16 codes."""
     import numpy as np
 
     files = {}
     try:
-        folder.mkdir(parents=True, exist_ok=True)
         for name in sorted(program.written()):
-            array = arguments[name]
+            array = made[name]
             if program.tensor(name).element.name == "bf16":
                 array = array.view(np.uint16)
             path = folder / f"{name}.npy"
@@ -237,8 +125,30 @@ def _save(program: Program, arguments: dict[str, Any], folder: Path) -> dict[str
     return files
 
 
+def _print(launch: Launch, program: Program, made: dict[str, Any], files: dict[str, str], json: str | None) -> None:
+    """What a launch did, for people."""
+    out = console(json)
+    ctas = " x ".join(map(str, launch.grid))
+    form = f", form {launch.form}" if launch.form else ""
+    lines = [f"{launch.kernel}: device {launch.device}{form}, {ctas} CTAs, {launch.seconds:.3g} s"]
+    if launch.constants:
+        lines.append("constants " + " ".join(f"{name}={value}" for name, value in launch.constants.items()))
+    lines += [f"dot at {path.place}: {path.instruction}: {path.reason}" for path in launch.paths]
+    rows = [("output", "type", "shape", "sha256", "file" if files else "")]
+    for name, digest in launch.sha256.items():
+        shape = " x ".join(map(str, made[name].shape))
+        rows.append((name, program.tensor(name).element.name, shape, digest, files.get(name, "")))
+    widths = [max(map(len, column)) for column in zip(*rows)]
+    lines += ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows]
+    headline = launch.tuning.headline if launch.tuning is not None else None
+    lines += [f"note: {note}" for note in launch.notes if note != headline]
+    lines += str(launch.tuning).splitlines() if launch.tuning is not None else []
+    for number, line in enumerate(lines):
+        out.print(f"  {line}" if number else line, markup=False)
+
+
 @contextmanager
-def progress_bar() -> Iterator[Callable[[int, int], None] | None]:
+def _progress(name: str) -> Iterator[Callable[[int, int], None] | None]:
     """A progress bar on stderr where a person watches it."""
     if not sys.stderr.isatty():
         yield None
@@ -247,5 +157,5 @@ def progress_bar() -> Iterator[Callable[[int, int], None] | None]:
     from rich.progress import Progress
 
     with Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("CTAs", total=None)
+        task = bar.add_task(name, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
