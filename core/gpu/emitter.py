@@ -52,7 +52,8 @@ class Shader:
     """One emitted shader and how to dispatch it.
 
     bindings: tensor names in binding order, then "scratch", "tables", "status" where used. units: how many units of
-    work a CTA is cut into; a workgroup serves `units_per_group`. scratch_words: per unit.
+    work a CTA is cut into; a workgroup serves `units_per_group`. scratch_words: per unit. owner: the program, kept so
+    that its identity stays its own while the shader is cached.
     """
 
     code: bytes
@@ -65,6 +66,7 @@ class Shader:
     scratch_words: int
     trips: Trips
     description: str
+    owner: tp.Program | None = None
 
 
 def kind_of(fmt: Format) -> str:

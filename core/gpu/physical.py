@@ -1,7 +1,8 @@
 """What a physical Vulkan device is and offers, asked once and kept as plain data.
 
 1. Features are requested where offered and only then (design.md section 7): 64-, 16- and 8-bit integers, float64,
-   16- and 8-bit storage, subgroup operations on all of these, a required subgroup size with full subgroups.
+   16- and 8-bit storage, subgroup operations on all of these, a required subgroup size with full subgroups, cooperative
+   matrices and the memory model that they are defined in, and what a compiler tells about its code (`statistics`).
 2. A feature or property that came with a later Vulkan version is asked for through that version or its extension.
 3. llvmpipe stops all loops of an invocation together after 65,535 trips, silently (spirv-notes.md section 4.1): its
    `Target.loop_budget` is below that; other drivers have none.
@@ -49,6 +50,14 @@ FEATURES: tuple[tuple[str, Version | None, str, tuple[str, ...]], ...] = (
         (1, 3),
         "VK_EXT_subgroup_size_control",
         ("subgroupSizeControl", "computeFullSubgroups"),
+    ),
+    ("VkPhysicalDeviceVulkanMemoryModelFeatures", (1, 2), "VK_KHR_vulkan_memory_model", ("vulkanMemoryModel",)),
+    ("VkPhysicalDeviceCooperativeMatrixFeaturesKHR", None, "VK_KHR_cooperative_matrix", ("cooperativeMatrix",)),
+    (
+        "VkPhysicalDevicePipelineExecutablePropertiesFeaturesKHR",
+        None,
+        "VK_KHR_pipeline_executable_properties",
+        ("pipelineExecutableInfo",),
     ),
 )
 

@@ -139,7 +139,7 @@ class Pipelines:
             )
         return self._set_layouts[bindings]
 
-    def _layout(self, bindings: int, push_words: int) -> Layout:
+    def layout(self, bindings: int, push_words: int) -> Layout:
         info = self.device.info
         if bindings > info.max_bindings:
             raise UnavailableError(f"a shader with {bindings} buffers: {info.name} takes {info.max_bindings} at most")
@@ -162,9 +162,9 @@ class Pipelines:
         if found is not None:
             self._known.move_to_end(key)
             return found
-        layout = self._layout(bindings, push_words)
+        layout = self.layout(bindings, push_words)
         start = perf_counter()
-        handle = self._create(spirv, layout, subgroup_size)
+        handle = self.create(spirv, layout, subgroup_size, self._cache)
         self._living[self._address(handle)] = handle
         made = Pipeline(self, handle, layout, perf_counter() - start, digest)
         self._fresh += 1
@@ -176,7 +176,8 @@ class Pipelines:
     def _address(self, handle: Any) -> int:
         return int(self.vk.ffi.cast("uintptr_t", handle))
 
-    def _create(self, spirv: bytes, layout: Layout, subgroup_size: int | None) -> Any:
+    def create(self, spirv: bytes, layout: Layout, subgroup_size: int | None, cache: Any, flags: int = 0) -> Any:
+        """A new VkPipeline, the caller's to destroy."""
         vk, device = self.vk, self.device.handle
         if len(spirv) < 20 or len(spirv) % 4 or spirv[:4] != b"\x03\x02\x23\x07":
             raise UsageError(f"{len(spirv)} bytes that start with {spirv[:4].hex()} are not a SPIR-V module")
@@ -190,9 +191,11 @@ class Pipelines:
                 pName="main",
                 **self._subgroups(subgroup_size),
             )
-            info = vk.make("VkComputePipelineCreateInfo", stage=stage, layout=layout.handle, basePipelineIndex=-1)
+            info = vk.make(
+                "VkComputePipelineCreateInfo", flags=flags, stage=stage, layout=layout.handle, basePipelineIndex=-1
+            )
             out = vk.ffi.new("VkPipeline*")
-            vk.call("vkCreateComputePipelines", device, self._cache, 1, info, vk.null, out)
+            vk.call("vkCreateComputePipelines", device, cache, 1, info, vk.null, out)
             return out[0]
         finally:
             vk.vkDestroyShaderModule(device, module, vk.null)

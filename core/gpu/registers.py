@@ -58,14 +58,14 @@ class RegistersEmitter(Emitter):
 
     # ---- geometry --------------------------------------------------------------------------------------------
 
-    def geometry(self, value: object, shape: tuple[int, ...]) -> Rows:
+    def geometry(self, value: tp.Value | tp.Store, shape: tuple[int, ...]) -> Rows:
         rows, columns = matrix(self.plan.shape(value, shape))
         return Rows(rows, columns, self.plan.row_blocks(rows), self.plan.per_row(columns))
 
     def of(self, value: tp.Value) -> Rows:
         return self.geometry(value, value.shape)
 
-    def offset(self, owner: object, axis: int, extent: int) -> Value | None:
+    def offset(self, owner: tp.Value | tp.Store, axis: int, extent: int) -> Value | None:
         """First coordinate of this unit's slab along an axis, None where the axis is not cut."""
         cls = self.plan.classes.of(owner, axis) if extent > 1 else None
         return self.offsets_of.get(cls)
@@ -396,7 +396,12 @@ class RegisterSlot(Carried):
         if not isinstance(tile, ArrayTile) or any(tile is c for c in e.carried_arrays):
             # read before any slot changes
             tile = e.store_array(value, tile)
-        return lambda: e.store_array(self.value, tile, self.array) and None
+        source = tile
+
+        def copy() -> None:
+            e.store_array(self.value, source, self.array)
+
+        return copy
 
     def enter(self, argument: tp.Value) -> None:
         if self.held:

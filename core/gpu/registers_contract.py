@@ -39,8 +39,8 @@ def emit(e: RegistersEmitter, op: tp.Contract) -> None:
     if rows.registers <= e.held_limit:
         out: list[list[Value]] = [[] for _ in range(rows.blocks)]
         for n0 in range(0, rows.registers, step):
-            for block, codes in zip(out, chain.outputs(n0), strict=True):
-                block += codes
+            for row_block, codes in zip(out, chain.outputs(n0), strict=True):
+                row_block += codes
         e.tiles[op.result] = Held(out)
         return
     target = _array(e, op)

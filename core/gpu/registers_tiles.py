@@ -83,8 +83,8 @@ class ArrayTile:
     def _index(self, block: int | Value, at: int | Value) -> Value:
         if isinstance(block, int) and isinstance(at, int):
             return self.b.u32(block * self.rows.registers + at)
-        first = block * self.rows.registers
-        return at + first if isinstance(at, Value) else first + at
+        b = self.b
+        return b.coerce(block, "u32") * self.rows.registers + b.coerce(at, "u32")
 
     def block(self, block: int | Value, at: int | Value, count: int) -> list[Value]:
         if isinstance(block, int) and isinstance(at, int):
@@ -108,7 +108,7 @@ class LoadTile:
     def __init__(self, emitter: RegistersEmitter, op: tp.Load | tp.Store, maps: tuple[str, ...] = ()) -> None:
         self.e, self.op, self.maps = emitter, op, maps
         shape = tuple(s for s in op.sizes if s is not None)
-        owner: object = op.result if isinstance(op, tp.Load) else op
+        owner = op.result if isinstance(op, tp.Load) else op
         self.rows = emitter.geometry(owner, shape) if shape else Rows(1, 1, 1, 1)
         self.tensor = emitter.tensor(op.tensor)
         kept = [i for i, size in enumerate(op.sizes) if size is not None]
@@ -132,8 +132,9 @@ class LoadTile:
         e, out = self.e, []
         for i, start in enumerate(self.op.starts):
             at = e.env[start]
-            if self.offsets.get(i) is not None:
-                at = at + e.as_index(self.offsets[i])
+            offset = self.offsets.get(i)
+            if offset is not None:
+                at = at + e.as_index(offset)
             if i == self.row_axis and self.rows.rows > 1:
                 at = at + e.as_index(row)
             if i == self.column_axis and self.rows.columns > 1:
@@ -163,6 +164,7 @@ class LoadTile:
                     self._index(row, column), length, math.gcd(self.aligned, length), self.e.target
                 )
             else:
+                assert isinstance(self.op, tp.Load)
                 for i in range(length):
                     out.append(self.e.read(self.op, self._coordinates(row, column + i if i else column)))
         for key in self.maps:
@@ -203,9 +205,10 @@ class LoadTile:
             position += length
             if self.direct and owner is None:
                 self.tensor.store_run(self._index(row, column), mine, math.gcd(self.aligned, length), e.target)
-            elif self.direct:
+            elif self.direct and owner is not None:
                 with e.b.if_(owner):
                     self.tensor.store_run(self._index(row, column), mine, math.gcd(self.aligned, length), e.target)
             else:
+                assert isinstance(self.op, tp.Store)
                 for i, code in enumerate(mine):
                     e.write(self.op, self._coordinates(row, column + i if i else column), code, owner)

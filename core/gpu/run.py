@@ -249,7 +249,7 @@ def _shader(job: Job, choice: mapping.Choice) -> Shader:
             _shaders.move_to_end(key)
             return _shaders[key]
     shader = mapping.emit(job, choice)
-    shader.owner = job.program  # keeps id(program) unique while the entry lives
+    shader.owner = job.program
     with _lock:
         _shaders[key] = shader
         while len(_shaders) > KEPT_SHADERS:
@@ -303,7 +303,7 @@ class _Binding:
         if "status" in shader.bindings:
             self.buffers["status"] = self.status = device.buffer(np.zeros(4, np.uint32))
 
-    def _upload(self, name: str, codes: np.ndarray):
+    def _upload(self, name: str, codes: np.ndarray) -> Buffer:
         fmt = self.bound.program.tensor(name).element
         bits = stored_bits(fmt, self.target)
         data = codes.view(np.uint8) if codes.dtype == np.bool_ else codes

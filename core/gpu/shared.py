@@ -13,8 +13,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from .. import isa
-from ..formats import Format
+from ..formats import S64, Format
 from ..spirv.builder import DONT_UNROLL, Array, Value
 from ..tile import program as tp
 from . import shared_contract
@@ -391,9 +390,9 @@ class SharedEmitter(Emitter):
     # ---- carried tiles ---------------------------------------------------------------------------------------
 
     def tile_slot(self, value: tp.Value, loop: tp.For | None, position: int) -> Carried:
-        contract = None if loop is None else self.uses.accumulates(loop, position)
-        if contract is not None and loop is not self.job.split and self.facts.runs[loop]:
-            fragment = shared_contract.Fragment.of(self, contract)
+        if loop is not None and loop is not self.job.split and self.facts.runs[loop]:
+            contract = self.uses.accumulates(loop, position)
+            fragment = shared_contract.Fragment.of(self, contract) if contract is not None else None
             if fragment is not None:
                 return fragment
         return TileSlot(self, value.type)
@@ -417,7 +416,7 @@ class SharedEmitter(Emitter):
         if isinstance(slot, TileSlot):
             area = self.allocate(slot.type.element, slot.type.size)
         else:
-            area = self.allocate(isa.lookup("add.s64").result, 1)  # any scalar fits 64 bits
+            area = self.allocate(S64, 1)  # any scalar fits 64 bits
         self.shared_left, self.free = left, free
         return area
 

@@ -52,6 +52,9 @@ STRUCTURE_TYPES = {
     "VkPhysicalDeviceFloatControlsProperties": "PHYSICAL_DEVICE_FLOAT_CONTROLS_PROPERTIES",
     "VkPhysicalDeviceIDProperties": "PHYSICAL_DEVICE_ID_PROPERTIES",
     "VkPhysicalDeviceMaintenance3Properties": "PHYSICAL_DEVICE_MAINTENANCE_3_PROPERTIES",
+    "VkPhysicalDevicePipelineExecutablePropertiesFeaturesKHR": (
+        "PHYSICAL_DEVICE_PIPELINE_EXECUTABLE_PROPERTIES_FEATURES_KHR"
+    ),
     "VkPhysicalDeviceProperties2": "PHYSICAL_DEVICE_PROPERTIES_2",
     "VkPhysicalDeviceShaderFloat16Int8Features": "PHYSICAL_DEVICE_SHADER_FLOAT16_INT8_FEATURES",
     "VkPhysicalDeviceShaderSubgroupExtendedTypesFeatures": "PHYSICAL_DEVICE_SHADER_SUBGROUP_EXTENDED_TYPES_FEATURES",
@@ -60,6 +63,8 @@ STRUCTURE_TYPES = {
     "VkPhysicalDeviceSubgroupSizeControlProperties": "PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_PROPERTIES",
     "VkPhysicalDeviceVulkanMemoryModelFeatures": "PHYSICAL_DEVICE_VULKAN_MEMORY_MODEL_FEATURES",
     "VkPipelineCacheCreateInfo": "PIPELINE_CACHE_CREATE_INFO",
+    "VkPipelineExecutableInfoKHR": "PIPELINE_EXECUTABLE_INFO_KHR",
+    "VkPipelineInfoKHR": "PIPELINE_INFO_KHR",
     "VkPipelineLayoutCreateInfo": "PIPELINE_LAYOUT_CREATE_INFO",
     "VkPipelineShaderStageCreateInfo": "PIPELINE_SHADER_STAGE_CREATE_INFO",
     "VkPipelineShaderStageRequiredSubgroupSizeCreateInfo": "PIPELINE_SHADER_STAGE_REQUIRED_SUBGROUP_SIZE_CREATE_INFO",

@@ -72,19 +72,19 @@ class Value:
         return self.b.binary("LogicalAnd" if self.kind == "bool" else "BitwiseAnd", self, o)
 
     def __rand__(self, o: Any) -> Value:
-        return self & o
+        return self.__and__(o)
 
     def __or__(self, o: Any) -> Value:
         return self.b.binary("LogicalOr" if self.kind == "bool" else "BitwiseOr", self, o)
 
     def __ror__(self, o: Any) -> Value:
-        return self | o
+        return self.__or__(o)
 
     def __xor__(self, o: Any) -> Value:
         return self.b.binary("LogicalNotEqual" if self.kind == "bool" else "BitwiseXor", self, o)
 
     def __rxor__(self, o: Any) -> Value:
-        return self ^ o
+        return self.__xor__(o)
 
     def __lshift__(self, o: Any) -> Value:
         return self.b.binary("ShiftLeftLogical", self, o)

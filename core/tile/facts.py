@@ -162,7 +162,14 @@ def analyse(
 
 
 class _Analysis:
-    def __init__(self, program, extents, dims, grid, integers) -> None:
+    def __init__(
+        self,
+        program: Program,
+        extents: Mapping[str, tuple[int, ...]],
+        dims: Mapping[str, int],
+        grid: tuple[int, int, int],
+        integers: Mapping[str, int],
+    ) -> None:
         self.program, self.extents, self.dims, self.grid = program, extents, dims, grid
         self.ranges: dict[Value, Range] = {}
         self.facts = Facts()

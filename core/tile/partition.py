@@ -52,7 +52,7 @@ class Classes:
             axis = self.parent[axis]
         return axis
 
-    def of(self, value: object, axis: int) -> Axis | None:
+    def of(self, value: Value | Store, axis: int) -> Axis | None:
         shape = value.shape if isinstance(value, Value) else tuple(s for s in value.sizes if s is not None)
         if shape[axis] == 1:
             return None

@@ -23,10 +23,12 @@ from .program import (
     GridBarrier,
     Insert,
     Load,
+    Op,
     Program,
     Reduce,
     Reshape,
     Scan,
+    Store,
     Transpose,
     Value,
     walk,
@@ -73,7 +75,7 @@ class Plan:
             n *= count
         return n
 
-    def shape(self, value: object, shape: tuple[int, ...]) -> tuple[int, ...]:
+    def shape(self, value: Value | Store, shape: tuple[int, ...]) -> tuple[int, ...]:
         """A tile's (or store's) shape within a unit."""
         out = []
         for axis, extent in enumerate(shape):
@@ -149,6 +151,10 @@ def _slab(extent: int, wanted: int, step: int) -> int:
     return extent
 
 
+def _classes(found: Classes, axes: list[tuple[Value, int]]) -> set[Axis]:
+    return {cls for value, axis in axes if (cls := found.of(value, axis)) is not None}
+
+
 def _finish(found: Classes, layout: Layout, cuts: dict[Axis, int]) -> Plan:
     real = {cls: size for cls, size in cuts.items() if size < found.extent[cls]}
     return Plan(layout, found, real, tuple(found.extent[cls] // size for cls, size in real.items()))
@@ -159,8 +165,8 @@ def _contraction_plan(
 ) -> Plan:
     """lane = row. A unit has 8 columns and as many row blocks as make up `outputs`; one block where dots are many."""
     cuts: dict[Axis, int] = {}
-    rows = {found.of(c.result, 0) for c in contracts}
-    columns = {found.of(c.result, 1) for c in contracts}
+    rows = _classes(found, [(c.result, 0) for c in contracts])
+    columns = _classes(found, [(c.result, 1) for c in contracts])
     blocks = max(1, outputs // WIDEST) if len(contracts) == 1 else 1
     for cls in rows:
         if allowed(cls) and len(rows) == 1:
@@ -183,37 +189,30 @@ def _reduction_plan(found: Classes, lanes: int, reduces: list[Reduce], allowed: 
         while g * rows < lanes and g * 2 <= min(partials, lanes):
             g *= 2
     w = WIDEST
-    while w > 1 and (partials % (g * w) != 0 if g > 1 else False):
+    while w > 1 and g > 1 and partials % (g * w):
         w //= 2
-    if g == 1:
-        w = 1 if serial else WIDEST
-    while (
-        g < lanes
-        and g * 2 * w <= partials
-        and not serial
-        and w >= WIDEST
-        and lanes // (g * 2) >= 1
-        and g * w * 2 <= partials
-    ):
+    if serial:
+        w = 1
+    while w == WIDEST and g < lanes and g * 2 * w <= partials and not serial:
         g *= 2
     while w > 1 and any(c % (g * w) for c in columns):
         w //= 2
     if any(c % (g * w) for c in columns):
         raise NoMapping(f"rows of {sorted(columns)} columns do not divide over {g} lanes")
     cuts: dict[Axis, int] = {}
-    for cls in {found.of(r.value, 0) for r in reduces}:
+    for cls in _classes(found, [(r.value, 0) for r in reduces]):
         if allowed(cls):
             cuts[cls] = _slab(found.extent[cls], lanes // g, 1)
     return _finish(found, Layout(lanes, g, w), cuts)
 
 
-def _pointwise_plan(found: Classes, lanes: int, ops: list[object], allowed: _Allowed) -> Plan:
+def _pointwise_plan(found: Classes, lanes: int, ops: list[Op], allowed: _Allowed) -> Plan:
     """All lanes share a row; slabs are one access wide where the last axis may be cut."""
     last: dict[Axis, int] = {}
     first: dict[Axis, int] = {}
     for op in ops:
-        for value in getattr(op, "results", ()):
-            if not isinstance(value, Value) or not value.shape:
+        for value in op.results:
+            if not value.shape:
                 continue
             cls = found.of(value, len(value.shape) - 1)
             if cls is not None:
@@ -240,9 +239,9 @@ def _pointwise_plan(found: Classes, lanes: int, ops: list[object], allowed: _All
     return _finish(found, Layout(lanes, g, w), cuts)
 
 
-def _check_fit(result: Plan, ops: list[object]) -> None:
+def _check_fit(result: Plan, ops: list[Op]) -> None:
     for op in ops:
-        for value in getattr(op, "results", ()):
+        for value in op.results:
             if value.shape == () or isinstance(op, Load):
                 continue
             _, columns = matrix(result.shape(value, value.shape))
