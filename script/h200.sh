@@ -6,7 +6,7 @@
 #
 # Results go to $OUT (default: ./out). Needs numpy, typer, rich; nvcc and cuobjdump for mufu and sass.
 set -uo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/.." || exit
 out=${OUT:-out}
 name=${1:-sm90-h200}
 shift || true
@@ -29,7 +29,7 @@ if [[ $parts == *" record "* ]]; then
     record "$work/1/$name" "$out/record.json" cuda
     record "$work/2/$name" "$work/record.json" cuda | tail -1
     diff -r "$work/1/$name" "$work/2/$name" && echo "recorded twice: identical files"
-    tar -C "$work/1" -cf "$out/$name.tar" "$name"
+    [[ -d $work/1/$name ]] && tar -C "$work/1" -cf "$out/$name.tar" "$name"
     # the fragment layout of sm_70's m8n8k4, which later chips still execute (with arithmetic of their own)
     timeout 60 python3 -c "
 from phobos_sim import isa
