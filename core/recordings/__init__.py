@@ -7,6 +7,9 @@ from pathlib import Path
 
 
 def home() -> Path:
-    """The folder of this project's own recordings: PHOBOS_RECORDINGS, else `recordings/` of a checkout."""
+    """The folder of this project's own recordings: PHOBOS_RECORDINGS, `recordings/` beside the sources, or here."""
     chosen = os.environ.get("PHOBOS_RECORDINGS")
-    return Path(chosen) if chosen else Path(__file__).resolve().parents[2] / "recordings"
+    if chosen:
+        return Path(chosen)
+    beside = Path(__file__).resolve().parents[2] / "recordings"
+    return beside if beside.is_dir() else Path("recordings")
