@@ -8,7 +8,7 @@ from phobos_sim.lang import *  # noqa: F403
 from phobos_sim.lang import __all__ as __all__
 from phobos_sim.lang import fn as fn
 from phobos_sim.lang import kernel as kernel
-from phobos_sim.lang import lookup as _lookup
+from phobos_sim.lang.surface import lookup as _lookup
 
 
 def __getattr__(name: str) -> Any:

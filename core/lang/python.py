@@ -111,7 +111,8 @@ class ModuleReader:
     def definition(self, node: ast.FunctionDef) -> syn.Kernel | syn.Function:
         """One kernel or function."""
         scope, body = self.scope, Body(self.scope)
-        check_depth(node, _placed, scope.span)
+        root: ast.AST = node
+        check_depth(root, _placed, scope.span)
         kind, attrs = self._decorators(node)
         args = node.args
         for extra in (args.vararg, args.kwarg, *args.posonlyargs, *args.kwonlyargs, *args.defaults):

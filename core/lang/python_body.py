@@ -125,6 +125,8 @@ class Body:
                 if not isinstance(element, syn.ScalarType):
                     scope.fail(f"the element of a {head} is a scalar type", node.value.slice, f"ph.{head}[ph.f32][...]")
                 dims = tuple(self.expr(dim) for dim in _elements(node.slice))
+                if not dims:
+                    scope.fail(f"a {head} has at least one axis", node.slice, f"write ph.{head}[ph.f32][N]")
                 kind = syn.TensorType if head == "tensor" else syn.TileType
                 return kind(element, dims, span=span)
         text = ast.unparse(node)

@@ -1,7 +1,8 @@
 """Broken sources give a KernelError with a place, never another exception and never a hang.
 
-Each source is an example of either spelling, or one of the catalogue's wrong kernels, with a few tokens or characters removed, doubled, swapped or replaced. It
-is parsed, and where it still parses every kernel is lowered. Everything comes from one seed.
+Each source is an example of either spelling, or one of the catalogue's wrong kernels, with a few tokens or characters
+removed, doubled, swapped or replaced. It is parsed, and where it still parses every kernel is lowered. Everything comes
+from one seed.
 """
 
 from __future__ import annotations

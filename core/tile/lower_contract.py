@@ -166,11 +166,9 @@ def target_type(ctx: Context, call: syn.Call, a: Value, b: Value, target: Format
     for operand in (a, b):
         fmt = operand.element
         if fmt.is_float and (fmt.bits > target.bits or (fmt.bits == target.bits and fmt != target)):
-            ctx.fail(
-                f"the accumulator {show(target, ())} does not hold every value of the operand {show(fmt, operand.shape)}",
-                call,
-                f"accumulate in {show(natural, ())} and store that: the store rounds once",
-            )
+            held = f"every value of the operand {show(fmt, operand.shape)}"
+            hint = f"accumulate in {show(natural, ())} and store that: the store rounds once"
+            ctx.fail(f"the accumulator {show(target, ())} does not hold {held}", call, hint)
     return target
 
 
