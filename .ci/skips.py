@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import shutil
 import sys
 import xml.etree.ElementTree as ElementTree
 from collections import Counter
@@ -18,9 +19,11 @@ SHARED = Path(os.environ.get("PHOBOS_SHARED") or ROOT.parent / "shared")
 # capability -> whether this machine has it, so that no test may skip for it
 HERE = {
     "shared material": SHARED.is_dir(),
+    "recordings": (ROOT / "recordings" / "sm90-h200").is_dir(),
     "Vulkan": True,  # script/setup installs a driver
     "spirv-val": True,  # part of the test extra
     "SwiftShader": bool(os.environ.get("PHOBOS_SWIFTSHADER")),
+    "Chromium": shutil.which("chromium") is not None,
     "torch": importlib.util.find_spec("torch") is not None,
 }
 
