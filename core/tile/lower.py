@@ -107,12 +107,8 @@ def _check_key(ctx: Context, kernel: syn.Kernel, attributes: Attributes) -> None
             if name in tensors:
                 ctx.fail(f"`{name}` is a tensor; a key has numbers", arg, "name its dims")
             if name not in known and name not in choices:
-                close = say.closest(name, known)
-                ctx.fail(
-                    f"the key names `{name}`, which is no dim and no scalar parameter",
-                    arg,
-                    f"{close}name what decides which variant is fastest",
-                )
+                hint = f"{say.closest(name, known)}choose from {', '.join(sorted(known)) or 'nothing'}"
+                ctx.fail(f"the key names `{name}`, which is no dim and no scalar parameter", arg, hint)
 
 
 def _check_names(ctx: Context, kernel: syn.Kernel, attributes: Attributes) -> None:
