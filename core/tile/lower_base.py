@@ -218,6 +218,7 @@ class Context:
     gemm: frozenset[int] = frozenset()
     calls: list[syn.Call] = field(default_factory=list)
     loop_count: int = 0
+    inlined: int = 0
 
     @property
     def spelling(self) -> str:

@@ -6,7 +6,7 @@ Rules
     the argument's extents.
  2. A function sees its parameters, and the kernel's autotune constants and dims; not the caller's names.
  3. Early returns go through a slot whose type the returns agree on; every path of a function with a value returns one.
- 4. Recursion is an error.
+ 4. Recursion is an error, and so are more than MOST_CALLS inlined calls, so that lowering always ends.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from .lower_base import (
 from .lower_control import always_jumps, block, jumps
 from .program import TileType, Value
 
-DEEPEST = 64
+MOST_CALLS = 4096
 
 
 def inline(ctx: Context, call: syn.Call) -> Operand | None:
@@ -46,6 +46,9 @@ def inline(ctx: Context, call: syn.Call) -> Operand | None:
         ctx.fail(
             f"`{call.function}` calls itself", call, "functions are inlined, so recursion never ends; write a loop"
         )
+    ctx.inlined += 1
+    if ctx.inlined > MOST_CALLS:
+        ctx.fail(f"more than {MOST_CALLS} calls are inlined", call, "call functions fewer times, or in a loop")
     if len(call.args) != len(function.params):
         names = ", ".join(param.name for param in function.params)
         ctx.fail(

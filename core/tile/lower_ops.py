@@ -320,6 +320,8 @@ def maximum(ctx: Context, a: Operand, b: Operand, node: syn.Node, target: Format
         if element(operand) == PRED:
             ctx.fail(f"tmax takes numbers, found {describe(operand)}", node, "write | for conditions")
     if isinstance(a, Scalar) and isinstance(b, Scalar):
+        if isinstance(a.const, int) and isinstance(b.const, int):
+            return index_constant(max(a.const, b.const))
         common = scalar_join(a, b)
         x, y = convert(ctx, a, common, node), convert(ctx, b, common, node)
     else:
