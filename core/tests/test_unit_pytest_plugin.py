@@ -15,14 +15,14 @@ def run(folder: Path, text: str, *options: str) -> subprocess.CompletedProcess[s
     (folder / "test_inner.py").write_text(text)
     (folder / "pytest.ini").write_text("[pytest]\n")
     # by name, and not by entry point: the same whether this checkout is installed or not
-    plugin = ["-p", "no:phobos_sim", "-p", "phobos_sim.pytest_plugin", "-p", "no:cacheprovider"]
+    plugin = ["-p", "phobos_sim.pytest_plugin", "-p", "no:cacheprovider", *(["-p", "xdist"] if "-n" in options else [])]
     return subprocess.run(
         [sys.executable, "-m", "pytest", "-q", *plugin, *options, str(folder)],
         capture_output=True,
         text=True,
         timeout=110,
         cwd=folder,
-        env={**os.environ},
+        env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
         check=False,
     )
 
