@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from ..formats import S64, Format
 from ..spirv.builder import DONT_UNROLL, Array, Value
 from ..tile import program as tp
-from . import shared_contract
+from . import shared_contract, shared_reduce
 from .emitter import STAGE, STAGE_FIRST, STAGE_LAST, Carried, Emitter, Job, Shader, kind_of
 from .uses import Uses
 
@@ -197,11 +197,11 @@ class SharedEmitter(Emitter):
             case tp.Contract():
                 shared_contract.emit(self, op)
             case tp.Reduce():
-                self.reduce(op)
+                shared_reduce.reduce(self, op)
             case tp.ArgMax():
-                self.argmax(op)
+                shared_reduce.argmax(self, op)
             case tp.Scan():
-                self.scan(op)
+                shared_reduce.scan(self, op)
             case tp.Transpose(result=result, value=value):
                 self.define(result, lambda at: self.tiles[value].at((at[1], at[0])))
             case tp.Reshape(result=result, value=value):
@@ -306,86 +306,6 @@ class SharedEmitter(Emitter):
                 local.append(self.as_u32(offset))
         clamped = tuple(b.select(inside, c, b.u32(0)) for c in local)
         return b.select(inside, self.at(op.value, clamped), self.tiles[op.into].at(at))
-
-    # ---- reductions (phobos-language.md D.6) -----------------------------------------------------------------
-
-    def combine(self, key: str, fmt: Format, x: Value, y: Value) -> Value:
-        return self.instruction(f"max.sel.{fmt.name}" if key == "max" else key, x, y)
-
-    def reduce(self, op: tp.Reduce) -> None:
-        b, fmt = self.b, op.value.element
-        rows, columns = op.value.shape
-        lanes = op.lanes or 1
-        self.materialise(op.value)
-        partial = self.allocate(fmt, rows * lanes)
-
-        def strided(e: Value) -> None:
-            row, lane = e // lanes, e % lanes
-            total = b.variable(kind_of(fmt), b.const_bits(op.identity, kind_of(fmt)))
-
-            def step(j: Value) -> None:
-                column = lane + j * lanes
-                before = total.load()
-                if columns % lanes == 0:
-                    total.store(self.combine(op.combine, fmt, before, self.tiles[op.value].at((row, column))))
-                    return
-                inside = column < columns
-                item = self.tiles[op.value].at((row, b.select(inside, column, b.u32(0))))
-                total.store(b.select(inside, self.combine(op.combine, fmt, before, item), before))
-
-            self.serial(-(-columns // lanes), step)
-            self.write_slot(partial, fmt, e, total.load())
-
-        self.parallel(rows * lanes, strided)
-
-        def fold(row: Value) -> Value:
-            parts = [self.read_slot(partial, fmt, row * lanes + i) for i in range(lanes)]
-            while len(parts) > 1:  # p[i] = op(p[i], p[i ^ m]) for m = L/2 .. 1: only the lower halves reach p[0]
-                half = len(parts) // 2
-                parts = [self.combine(op.combine, fmt, parts[i], parts[i + half]) for i in range(half)]
-            return parts[0]
-
-        self.define(op.result, lambda at: fold(at[0]), lazy=False)
-        self.free.append(partial)
-
-    def argmax(self, op: tp.ArgMax) -> None:
-        b, fmt = self.b, op.value.element
-        self.materialise(op.value)
-        source = self.tiles[op.value]
-
-        def row(at: Coordinates) -> Value:
-            best = b.variable(kind_of(fmt), source.at((at[0], b.u32(0))))
-            where = b.variable("u32", 0)
-
-            def step(j: Value) -> None:
-                item, before = source.at((at[0], j)), best.load()
-                larger = self.instruction(f"setp.gt.{fmt.name}", item, before)
-                best.store(b.select(larger, item, before))
-                where.store(b.select(larger, j, where.load()))
-
-            self.serial(op.value.shape[1], step)
-            return where.load()
-
-        self.define(op.result, row, lazy=False)
-
-    def scan(self, op: tp.Scan) -> None:
-        b, fmt = self.b, op.value.element
-        rows, columns = op.value.shape
-        self.materialise(op.value)
-        slot = self.allocate(fmt, op.result.type.size)
-
-        def column(c: Value) -> None:
-            total = b.variable(kind_of(fmt), b.const_bits(0, kind_of(fmt)))
-
-            def step(r: Value) -> None:
-                following = self.combine(op.combine, fmt, total.load(), self.tiles[op.value].at((r, c)))
-                total.store(following)
-                self.write_slot(slot, fmt, r * columns + c, following)
-
-            self.serial(rows, step)
-
-        self.parallel(columns, column)
-        self.bind_slot(op.result, slot)
 
     # ---- carried tiles ---------------------------------------------------------------------------------------
 
