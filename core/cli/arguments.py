@@ -61,10 +61,11 @@ def _check_names(program: Program, given: dict[str, str], dims: dict[str, int]) 
 
 
 def _extents(program: Program, loaded: dict[str, np.ndarray], dims: dict[str, int]) -> dict[str, int]:
-    """Extents by name: those given, and those of the files."""
+    """Extents by name: those given, and those of the files; a file of another rank is the launch's to refuse."""
     extents = dict(dims)
     for name, array in loaded.items():
-        for dim, extent in zip(program.tensor(name).dims, array.shape):
+        dims_of = program.tensor(name).dims
+        for dim, extent in zip(dims_of, array.shape) if array.ndim == len(dims_of) else ():
             if isinstance(dim, str) and extents.setdefault(dim, extent) != extent and dim in dims:
                 raise UsageError(f"--dim {dim}={dims[dim]}: the file for {name} has {dim} = {extent}")
     return extents
