@@ -7,7 +7,8 @@ workgroup keeps them in memory). Scalars are uniform over the CTA and are comput
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from .. import isa
@@ -23,8 +24,7 @@ from .target import Target
 from .trips import TripCounter, Trips
 
 # Words of the push constants; dims and scalar arguments follow.
-ZERO, BASE, BEGIN, END, STAGE, GRID_X, GRID_Y, FIRST_PARAMETER = range(8)
-STAGE_FIRST, STAGE_LAST = 1, 2
+ZERO, BASE, LIMIT, GRID_X, GRID_Y, FIRST_PARAMETER = range(6)
 MAX_PUSH_WORDS = 32
 
 
@@ -32,9 +32,9 @@ MAX_PUSH_WORDS = 32
 class Job:
     """What to emit: a program under the facts of a launch, for one target.
 
-    aliases: tensor -> name of the first tensor that is the same array. split: the outermost loop whose trips are
-    spread over several dispatches, or None. plain: contractions whose operands were found to be finite and
-    of moderate size, which a faster core may assume (`chains.is_plain`).
+    aliases: tensor -> name of the first tensor that is the same array. counted: whether all loops of the kernel count
+    their trips in the shader, not only those whose count is unknown at launch. plain: contractions whose operands were
+    found to be finite and of moderate size, which a faster core may assume (`chains.is_plain`).
     """
 
     program: tp.Program
@@ -43,7 +43,7 @@ class Job:
     arch: Arch
     form: str
     aliases: dict[str, str] = field(default_factory=dict)
-    split: tp.For | None = None
+    counted: bool = False
     plain: frozenset[tp.Contract] = frozenset()
 
 
@@ -52,8 +52,9 @@ class Shader:
     """One emitted shader and how to dispatch it.
 
     bindings: tensor names in binding order, then "scratch", "tables", "status" where used. units: how many units of
-    work a CTA is cut into; a workgroup serves `units_per_group`. scratch_words: per unit. owner: the program, kept so
-    that its identity stays its own while the shader is cached.
+    work a CTA is cut into; a workgroup serves `units_per_group`. scratch_words: per workgroup. counts: whether loops
+    count their trips in the shader. owner: the program, kept so that its identity stays its own while the shader is
+    cached.
     """
 
     code: bytes
@@ -66,6 +67,7 @@ class Shader:
     scratch_words: int
     trips: Trips
     description: str
+    counts: bool = False
     owner: tp.Program | None = None
 
 
@@ -85,7 +87,12 @@ class Emitter:
         self.bindings: list[str] = [t.name for t in self.program.tensors]
         self.index_kind = "u32" if self.facts.index32 else "u64"
         self.counter = TripCounter()
+        self.counting = job.counted
         self._parameters()
+        loops = [op for op in tp.walk(self.program.body) if isinstance(op, tp.For | tp.While)]
+        unknown = any(isinstance(op, tp.While) or self.facts.trips[op] is None for op in loops)
+        counts = job.target.loop_budget is not None and (job.counted or unknown)
+        self.spent = self.b.variable("u32", 0) if counts else None  # trips of counted loops
 
     # ---- parameters ------------------------------------------------------------------------------------------
 
@@ -199,8 +206,7 @@ class Emitter:
         b = self.b
         match op:
             case tp.Constant(result=result, code=code):
-                kind = self.index_kind if result.element.name == "s64" else kind_of(result.element)
-                self.env[result] = b.const(code, "bool") if kind == "bool" else b.const_bits(_low(code, kind), kind)
+                self.env[result] = self.constant(result.element, code)
             case tp.Dim(result=result, dim=dim):
                 self.env[result] = self.as_index(self.dims[dim])
             case tp.BlockIndex(result=result, axis=axis):
@@ -223,6 +229,15 @@ class Emitter:
                 )
             case _:
                 self.tile_op(op)
+
+    def constant(self, fmt: Format, code: int) -> Value:
+        """A constant of the kernel. Float constants are opaque: drivers fold x * 0 and operations on two constants."""
+        b = self.b
+        kind = self.index_kind if fmt.name == "s64" else kind_of(fmt)
+        if kind == "bool":
+            return b.const(code, "bool")
+        value = b.const_bits(_low(code, kind), kind)
+        return value | b.convert(self.zero, kind) if fmt.is_float else value
 
     def tile_op(self, op: tp.Op) -> None:
         raise NotImplementedError
@@ -273,7 +288,6 @@ class Emitter:
     # ---- control flow ----------------------------------------------------------------------------------------
 
     def for_(self, op: tp.For) -> None:
-        b = self.b
         carried = [self.carry(init, op, i) for i, init in enumerate(op.inits)]
         induction, *arguments = op.body.arguments
         lo, hi, step = (self.env[v] for v in (op.lo, op.hi, op.step))
@@ -285,28 +299,21 @@ class Emitter:
             self.block(op.body)
             self.update(carried, op.body.yields)
 
-        if op is self.job.split:
-            self.resume(carried)
-            counter = b.variable("u32", b.push(BEGIN))
-
-            def trip() -> Value:
-                t = counter.load()
-                with self.counter.loop(op):
-                    body(lo + self.as_index(t) * step)
-                following = t + 1
-                counter.store(following)
-                return following < b.push(END)
-
-            b.do_while(trip, DONT_UNROLL)
-            self.suspend(carried)
+        counted = self.target.loop_budget is not None and (self.counting or self.facts.trips[op] is None)
+        if counted:
+            with self.counted() as inside:
+                self._turns(op, (lo, hi, step), body, inside)
         else:
             with self.counter.loop(op):
-                self._counted(lo, hi, step, body, guarded=not self.facts.runs[op])
+                self._turns(op, (lo, hi, step), body, None)
         for out, slot in zip(op.outs, carried, strict=True):
             slot.enter(out)
 
-    def _counted(self, lo: Value, hi: Value, step: Value, body: Callable[[Value], None], guarded: bool) -> None:
+    def _turns(
+        self, op: tp.For, bounds: tuple[Value, Value, Value], body: Callable[[Value], None], counted: Trips | None
+    ) -> None:
         b = self.b
+        lo, hi, step = bounds
 
         def loop() -> None:
             counter = b.variable(lo.kind, lo)
@@ -315,21 +322,20 @@ class Emitter:
                 value = counter.load()
                 body(value)
                 counter.store(value + step)
-                return step < hi - value  # unsigned: value + step may leave the signed range
+                again = step < hi - value  # unsigned: value + step may leave the signed range
+                return again if counted is None else self.goes_on(op, again, counted)
 
             b.do_while(trip, DONT_UNROLL)
 
-        if guarded:
+        if self.facts.runs[op]:
+            loop()
+        else:
             with b.if_((lo.i < hi.i) & (step.i > 0)):
                 loop()
-        else:
-            loop()
 
     def while_(self, op: tp.While) -> None:
         b = self.b
         carried = [self.carry(init) for init in op.inits]
-        limit = 60_000 if self.target.loop_budget is not None else None
-        count = b.variable("u32", 0)
 
         def holds() -> Value:
             for argument, slot in zip(op.condition.arguments, carried, strict=True):
@@ -337,24 +343,41 @@ class Emitter:
             self.block(op.condition)
             return self.env[op.condition.yields[0]]
 
-        def trip() -> Value:
+        def trip(inside: Trips) -> Value:
             for argument, slot in zip(op.body.arguments, carried, strict=True):
                 slot.enter(argument)
             self.block(op.body)
             self.update(carried, op.body.yields)
-            again = holds()
-            if limit is None:
-                return again
-            trips = count.load() + 1
-            count.store(trips)
-            with b.if_(again & (trips >= limit)):
-                b.buffer(self.extra_binding("status")).store(0, b.u32(op.span.line))
-            return again & (trips < limit)
+            return self.goes_on(op, holds(), inside)
 
-        with b.if_(holds()), self.counter.loop(limit or 0):
-            b.do_while(trip, DONT_UNROLL)
+        with b.if_(holds()), self.counted() as inside:
+            b.do_while(lambda: trip(inside), DONT_UNROLL)
         for out, slot in zip(op.outs, carried, strict=True):
             slot.enter(out)
+
+    @contextmanager
+    def counted(self) -> Iterator[Trips]:
+        """A loop that counts its trips in the shader, and so do the kernel's loops inside it."""
+        before, self.counting = self.counting, True
+        with self.counter.loop(1) as inside:
+            yield inside
+        self.counting = before
+
+    def goes_on(self, op: tp.Op, again: Value, inside: Trips) -> Value:
+        """The condition of a counted loop's next trip: `again`, unless the device cannot count further.
+
+        Then the status word gets the line of the loop, and the host raises LoopLimitError.
+        """
+        if self.target.loop_budget is None:
+            return again
+        b = self.b
+        assert self.spent is not None
+        total = self.spent.load() + (1 + inside.known)
+        self.spent.store(total)
+        over = b.push(LIMIT) < total
+        with b.if_(again & over):
+            b.buffer(self.extra_binding("status")).store(0, b.u32(op.span.line))
+        return b.select(over, b.false(), again)
 
     def if_(self, op: tp.If) -> None:
         carried = [self.carry_type(out) for out in op.outs]
@@ -389,12 +412,6 @@ class Emitter:
         pending = [slot.prepare(value) for slot, value in zip(slots, values, strict=True)]
         for commit in pending:
             commit()
-
-    def resume(self, slots: list[Carried]) -> None:
-        raise NotImplementedError
-
-    def suspend(self, slots: list[Carried]) -> None:
-        raise NotImplementedError
 
 
 class Carried:

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..spirv.builder import DONT_UNROLL, Array, Value
+from ..spirv.builder import DONT_UNROLL, Value
 from ..tile import program as tp
 from ..tile.regions import Plan, matrix
 from . import registers_contract
-from .emitter import STAGE, STAGE_FIRST, STAGE_LAST, Carried, Emitter, Job, Shader, kind_of
+from .emitter import Carried, Emitter, Job, Shader, kind_of
 from .registers_tiles import ArrayTile, Column, Held, Lazy, LoadTile, Rows, Tile
 from .uses import Uses
 
@@ -36,7 +36,6 @@ class RegistersEmitter(Emitter):
         self.tiles: dict[tp.Value, Tile] = {}
         self.fragments: dict[tp.Value, registers_contract.Fragment] = {}
         self.carried_arrays: list[ArrayTile] = []
-        self.saved_words = 0
         b = self.b
         self.lane = b.builtin("SubgroupLocalInvocationId")
         group = b.builtin("WorkgroupId", 0)
@@ -252,7 +251,7 @@ class RegistersEmitter(Emitter):
         lanes = op.lanes or 1
         per_lane = lanes // g
         kind = kind_of(fmt)
-        identity = b.const_bits(op.identity, kind)
+        identity = self.constant(fmt, op.identity)
         partial = [[b.variable(kind, identity) for _ in range(per_lane)] for _ in range(rows.blocks)]
 
         def combine(x: Value, y: Value) -> Value:
@@ -296,65 +295,25 @@ class RegistersEmitter(Emitter):
     def tile_slot(self, value: tp.Value, loop: tp.For | None, position: int) -> Carried:
         contract = None if loop is None else self.uses.accumulates(loop, position)
         # a loop without a trip leaves the code as it is
-        runs = loop is not None and loop is not self.job.split and self.facts.runs[loop]
+        runs = loop is not None and self.facts.runs[loop]
         if contract is not None and runs and self.of(value).registers <= self.held_limit:
             return registers_contract.Fragment(self, contract)
         return RegisterSlot(self, value)
 
-    def resume(self, slots: list[Carried]) -> None:
-        b = self.b
-        words = sum(slot.words if isinstance(slot, RegisterSlot) else 2 for slot in slots)
-        self.saved_words = words
-        scratch = b.buffer(self.extra_binding("scratch"))
-        invocation = b.builtin("WorkgroupId", 0) * self.local_size + b.builtin("LocalInvocationIndex")
-        self.save_area = (scratch, invocation * words)
-        with b.if_((b.push(STAGE) & STAGE_FIRST).eq(0)):
-            self._transfer(slots, save=False)
-
-    def suspend(self, slots: list[Carried]) -> None:
-        b = self.b
-        with b.if_((b.push(STAGE) & STAGE_LAST).eq(0)):
-            self._transfer(slots, save=True)
-
-    def _transfer(self, slots: list[Carried], save: bool) -> None:
-        scratch, base = self.save_area
-        at = 0
-        for slot in slots:
-            if isinstance(slot, RegisterSlot):
-                slot.transfer(scratch, base + at, save)
-                at += slot.words
-            else:
-                _transfer_variable(self, slot.variable, scratch, base + at, save)  # type: ignore[attr-defined]
-                at += 2
-
     def emit(self) -> Shader:
-        b, split = self.b, self.job.split
-        if split is None:
-            self.block(self.program.body)
-        else:
-            at = self.program.body.ops.index(split)
-            stage = b.push(STAGE)
-            for op in self.program.body.ops[:at]:
-                if isinstance(op, tp.Store):
-                    with b.if_((stage & STAGE_FIRST).ne(0)):
-                        self.op(op)
-                else:
-                    self.op(op)
-            self.op(split)
-            with b.if_((stage & STAGE_LAST).ne(0)):
-                for op in self.program.body.ops[at + 1 :]:
-                    self.op(op)
+        self.block(self.program.body)
         layout, cuts = self.layout, ", ".join(str(size) for size in self.plan.cuts.values())
         return Shader(
-            code=b.module(),
+            code=self.b.module(),
             bindings=tuple(self.bindings),
             parameters=tuple(self.offsets),
             push_words=self.push_words,
             units=self.plan.units,
             units_per_group=self.units_per_group,
             subgroup_size=layout.lanes if self.target.required_subgroup_size else None,
-            scratch_words=self.saved_words * self.local_size,
+            scratch_words=0,
             trips=self.counter.root,
+            counts=self.spent is not None,
             description=f"{self.units_per_group} units of {layout.lanes} lanes per workgroup, "
             f"{layout.g} lanes per row, {self.plan.units} units per CTA"
             f"{f' (slabs of {cuts})' if cuts else ''}, tiles in registers",
@@ -377,7 +336,6 @@ class RegisterSlot(Carried):
         else:
             self.array = emitter.new_array(value)
             emitter.carried_arrays.append(self.array)
-        self.words = self.rows.blocks * self.rows.registers * (2 if self.kind == "u64" else 1)
 
     def prepare(self, value: tp.Value) -> Callable[[], None]:
         e, rows = self.emitter, self.rows
@@ -408,42 +366,3 @@ class RegisterSlot(Carried):
             self.emitter.tiles[argument] = Held([[v.load() for v in block] for block in self.variables])
         else:
             self.emitter.tiles[argument] = self.array
-
-    def transfer(self, scratch: Array, base: Value, save: bool) -> None:
-        e, n = self.emitter, self.rows.registers
-        if self.held:
-            per = 2 if self.kind == "u64" else 1
-            for i, variable in enumerate(v for block in self.variables for v in block):
-                _transfer_variable(e, variable, scratch, base + i * per, save)
-            return
-        b, array = e.b, self.array.array
-
-        def element(i: Value) -> None:
-            if save:
-                code = array.load(i)
-                scratch.store(base + i, b.select(code, b.u32(1), b.u32(0)) if self.kind == "bool" else code)
-            else:
-                word = scratch.load(base + i)
-                array.store(i, word.ne(0) if self.kind == "bool" else word)
-
-        assert self.kind != "u64", "64-bit arrays are not carried through scratch"
-        with e.counter.loop(self.rows.blocks * n):
-            b.loop(self.rows.blocks * n, element, DONT_UNROLL)
-
-
-def _transfer_variable(e: Emitter, variable: object, scratch: Array, at: Value, save: bool) -> None:
-    b, kind = e.b, variable.kind  # type: ignore[attr-defined]
-    if save:
-        value = variable.load()  # type: ignore[attr-defined]
-        if kind == "u64":
-            pair = b.bitcast(value, "u32x2")
-            scratch.store(at, b.extract(pair, 0))
-            scratch.store(at + 1, b.extract(pair, 1))
-            return
-        scratch.store(at, b.select(value, b.u32(1), b.u32(0)) if kind == "bool" else value)
-        return
-    if kind == "u64":
-        variable.store(b.bitcast(b.vector(scratch.load(at), scratch.load(at + 1)), "u64"))  # type: ignore[attr-defined]
-        return
-    word = scratch.load(at)
-    variable.store(word.ne(0) if kind == "bool" else word)  # type: ignore[attr-defined]

@@ -1,32 +1,29 @@
 """Runs a bound kernel on a Vulkan device: choose the form, compile once, split the launch, bring outputs back.
 
-A launch is split over dispatches where a device needs it: the grid by maxComputeWorkGroupCount and by the scratch
-memory that tiles take, and the trips of the outermost loop by lavapipe's 65,535 (docs/adr/0004). Shaders are cached by
-everything they depend on; extents, grid and trip counts are not among it.
+A launch is split over dispatches where a device needs it: at grid barriers and by the trips of loops (parts), and the
+grid by maxComputeWorkGroupCount and by the scratch memory that tiles take. Shaders are cached by everything they depend
+on; extents, grid and trip counts are not among it.
 """
 
 from __future__ import annotations
 
 import functools
-import math
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from .. import isa, log
 from ..errors import LoopLimitError, UnavailableError
-from ..formats import dtype_of
 from ..isa import Arch
-from ..tile import facts as facts_of
-from ..tile import phases
 from ..tile import program as tp
-from . import mapping, measure, probe
+from . import mapping, measure, parts, probe
 from .access import stored_bits
-from .emitter import STAGE_FIRST, STAGE_LAST, Job, Shader
+from .emitter import Job, Shader
+from .parts import Part, Ready
 from .sm86 import chains, mufu
 from .target import Target
 
@@ -50,7 +47,7 @@ class Result:
 
 
 _shaders: OrderedDict[object, Shader] = OrderedDict()
-_launches: OrderedDict[object, tuple[mapping.Choice, Shader, Plan]] = OrderedDict()
+_launches: OrderedDict[object, Ready] = OrderedDict()
 _lock = threading.Lock()
 
 
@@ -69,66 +66,22 @@ def run(
     seconds, used = 0.0, ""
     program = bound.program
 
+    changed = {bound.aliases[name] for name in program.written()}
+    written = frozenset(name for name, first in bound.aliases.items() if first in changed)
+
     def preferred() -> str:
         return measure.preferred(device, measure.kind_of(program))
 
-    changed = {bound.aliases[name] for name in program.written()}
-    written = frozenset(name for name, first in bound.aliases.items() if first in changed)
-    for part in _parts(bound):
-        hidden = frozenset(part.tensors) - frozenset(bound.tensors)
-        choice, shader, plan = _ready(part, target, arch, form, preferred, written | hidden)
-        for note in choice.notes:
+    def prepare(part: Part, counted: bool = False) -> Ready:
+        return _ready(part, target, arch, form, preferred, written, counted)
+
+    for part, ready in parts.of(bound, prepare, target):
+        for note in ready.choice.notes:
             log.debug(note)
-        binding = _Binding(device, part, shader, target, buffers)
-        seconds += binding.dispatch(plan, progress)
-        notes += [n for n in (shader.description, *choice.notes) if n not in notes]
-        used = choice.form
+        seconds += _Dispatch(device, part, ready, target, buffers).run(progress)
+        notes += [n for n in (ready.shader.description, *ready.choice.notes) if n not in notes]
+        used = ready.choice.form
     return Result(_outputs(bound, target, buffers), used, seconds, notes)
-
-
-def _integers(bound: Bound) -> dict[str, int]:
-    return {s.name: _signed(bound.scalars[s.name], s) for s in bound.program.scalars if s.value.element.is_integer}
-
-
-def _parts(bound: Bound) -> Iterator[Bound]:
-    """The launch itself, or its phases where the kernel waits for its whole grid (tile.phases)."""
-    if not phases.has_barrier(bound.program):
-        yield bound
-        return
-    schedule = _schedule(bound.program)
-    ctas = math.prod(bound.grid)
-    hidden = {name: np.empty((ctas, *t.shape), dtype_of(t.element)) for name, t in schedule.hidden.items()}
-    tensors = {**bound.tensors, **hidden}
-    aliases = {**bound.aliases, **{name: name for name in hidden}}
-    dims = {**bound.dims, phases.GRID_X: bound.grid[0], phases.GRID_Y: bound.grid[1], phases.CTAS: ctas}
-    extents = {name: codes.shape for name, codes in bound.tensors.items()}
-    facts = facts_of.analyse(bound.program, extents, bound.dims, bound.grid, _integers(bound))
-
-    def part(phase: phases.Phase, trip: int | None = None) -> Bound:
-        scalars = dict(bound.scalars)
-        if phase.scalar is not None and trip is not None:
-            scalars[phase.scalar] = trip & 0xFFFFFFFFFFFFFFFF
-        own = {t.name: tensors[t.name] for t in phase.program.tensors}
-        firsts = {aliases[name] for name in own} - set(own)
-        own_aliases = {name: name if aliases[name] in firsts else aliases[name] for name in own}
-        return replace(bound, program=phase.program, tensors=own, scalars=scalars, dims=dims, aliases=own_aliases)
-
-    for step in schedule.steps:
-        if isinstance(step, phases.Phase):
-            yield part(step)
-            continue
-        if step.op not in facts.bounds:
-            raise UnavailableError(
-                f"{step.op.span}: a loop with grid_barrier whose count only the kernel knows; use device='reference'"
-            )
-        for trip in range(*facts.bounds[step.op]):
-            for phase in step.phases:
-                yield part(phase, trip)
-
-
-@functools.lru_cache(maxsize=64)
-def _schedule(program: tp.Program) -> phases.Schedule:
-    return phases.schedule(program)
 
 
 def _outputs(bound: Bound, target: Target, buffers: dict[str, Buffer]) -> dict[str, np.ndarray]:
@@ -143,70 +96,47 @@ def _outputs(bound: Bound, target: Target, buffers: dict[str, Buffer]) -> dict[s
     return out
 
 
-@dataclass(frozen=True)
-class Plan:
-    """Pieces of the split loop's trips, (begin, end) each; one empty piece where no loop is split."""
-
-    pieces: tuple[tuple[int, int], ...]
-
-
 def _ready(
-    bound: Bound, target: Target, arch: Arch, form: str | None, preferred: Callable[[], str], written: frozenset[str]
-) -> tuple[mapping.Choice, Shader, Plan]:
-    """Mapping, shader and pieces of a launch; a launch like an earlier one takes over what was found then.
+    part: Part,
+    target: Target,
+    arch: Arch,
+    form: str | None,
+    preferred: Callable[[], str],
+    written: frozenset[str],
+    counted: bool,
+) -> Ready:
+    """Mapping and shader of a part; one like an earlier one takes over what was found then.
 
     The key holds all that these depend on; of the data that is what `_plain` sees in it.
     """
-    integers, plain = _integers(bound), _plain(bound, target, written)
-    extents = {name: codes.shape for name, codes in bound.tensors.items()}
+    bound, plain = part.bound, _plain(part.bound, target, written)
     key = (
-        bound.program, target, tuple(target.forms.items()), arch.name, form, bound.grid, tuple(bound.dims.items()),
-        tuple(extents.items()), tuple(integers.items()), tuple(bound.aliases.items()), plain,
-    )  # fmt: skip
+        bound.program,
+        target,
+        tuple(target.forms.items()),
+        arch.name,
+        form,
+        bound.grid,
+        part.count,
+        tuple(bound.dims.items()),
+        tuple((name, codes.shape) for name, codes in bound.tensors.items()),
+        tuple(parts.integers(bound).items()),
+        tuple(bound.aliases.items()),
+        plain,
+        counted,
+    )
     with _lock:
         if key in _launches:
             _launches.move_to_end(key)
             return _launches[key]
-    facts = facts_of.analyse(bound.program, extents, bound.dims, bound.grid, integers)
-    choice = mapping.choose(bound.program, target, bound.aliases, math.prod(bound.grid), form, preferred)
-    job = Job(bound.program, facts, target, arch, choice.form, bound.aliases, plain=plain)
-    found = (choice, *_prepare(job, choice))
+    choice = mapping.choose(bound.program, target, bound.aliases, part.count, form, preferred)
+    job = Job(bound.program, parts.analyse(bound), target, arch, choice.form, bound.aliases, counted, plain)
+    found = Ready(choice, _shader(job, choice), job.facts)
     with _lock:
         _launches[key] = found
         while len(_launches) > KEPT_SHADERS:
             _launches.popitem(last=False)
     return found
-
-
-def _prepare(job: Job, choice: mapping.Choice) -> tuple[Shader, Plan]:
-    """The shader, and the pieces its outermost loop must be cut into for the device's loop budget."""
-    program, facts, target = job.program, job.facts, job.target
-    shader = _shader(job, choice)
-    budget = target.loop_budget
-    total = shader.trips.total(facts)
-    if budget is None or (total is not None and total <= budget):
-        return shader, Plan(((0, 0),))
-    loops = [op for op in program.body.ops if isinstance(op, tp.For) and (facts.trips[op] or 0) > 1]
-    for loop in sorted(loops, key=lambda op: -(facts.trips[op] or 0)):
-        split = _shader(replace(job, split=loop), choice)
-        outside = split.trips.total(facts, loop, 0)
-        inside = split.trips.inside(loop)
-        body = inside.total(facts) if inside else None
-        if outside is None or body is None or outside + 1 + body > budget:
-            continue
-        per_piece = max(1, (budget - outside) // (1 + body))
-        trips = facts.trips[loop] or 0
-        pieces = tuple((at, min(at + per_piece, trips)) for at in range(0, trips, per_piece))
-        log.debug(f"{loop.span}: {trips} trips in {len(pieces)} dispatches ({target.name} counts {budget} in all)")
-        return split, Plan(pieces)
-    where = loops[0].span if loops else program.body.ops[0].span
-    if total is None and not loops:
-        return shader, Plan(((0, 0),))  # counted in the shader, which reports through the status word
-    raise LoopLimitError(
-        f"{where}: kernel {program.name} needs {total or 'an unknown number of'} loop trips per invocation; "
-        f"{target.name} stops silently after {budget}, and no outer loop can be split. "
-        "Use device='reference', or smaller tiles."
-    )
 
 
 def _plain(bound: Bound, target: Target, written: frozenset[str]) -> frozenset[tp.Contract]:
@@ -222,7 +152,7 @@ def _plain(bound: Bound, target: Target, written: frozenset[str]) -> frozenset[t
 
     def is_plain(contract: tp.Contract, value: tp.Value) -> bool:
         maker = makers.get(value)
-        if not isinstance(maker, tp.Load) or maker.tensor in written:
+        if not isinstance(maker, tp.Load) or maker.tensor in written or parts.is_hidden(maker.tensor):
             return False
         key = (contract.instruction, maker.tensor)
         if key not in seen:
@@ -235,7 +165,7 @@ def _plain(bound: Bound, target: Target, written: frozenset[str]) -> frozenset[t
 def _shader(job: Job, choice: mapping.Choice) -> Shader:
     key = (
         id(job.program),
-        id(job.split),
+        job.counted,
         tuple(c in job.plain for c in job.program.contractions()),
         job.facts.key,
         job.target,
@@ -278,28 +208,24 @@ def instructions_of(program: tp.Program) -> tuple[str, ...]:
     return tuple(key for key in keys if not key.startswith("cvt.s32.s32"))
 
 
-def _signed(code: int, scalar: tp.ScalarParam) -> int:
-    fmt = scalar.value.element
-    return code - (1 << fmt.bits) if fmt.kind == "signed" and code >> (fmt.bits - 1) else code
+class _Dispatch:
+    """Buffers of one part and the dispatches over its CTAs. `buffers`: those of the launch, by name."""
 
-
-class _Binding:
-    """Buffers of one launch and the dispatches over them."""
-
-    def __init__(
-        self, device: Device, bound: Bound, shader: Shader, target: Target, buffers: dict[str, Buffer]
-    ) -> None:
-        self.device, self.bound, self.shader, self.target = device, bound, shader, target
+    def __init__(self, device: Device, part: Part, ready: Ready, target: Target, buffers: dict[str, Buffer]) -> None:
+        self.device, self.part, self.bound, self.ready, self.target = device, part, part.bound, ready, target
+        self.shader = shader = ready.shader
         self.pipeline = device.pipeline(shader.code, len(shader.bindings), shader.push_words, shader.subgroup_size)
         self.buffers = {}
-        for name, codes in bound.tensors.items():
-            first = bound.aliases[name]
+        for name, codes in self.bound.tensors.items():
+            first = self.bound.aliases[name]
             if first not in buffers:
                 buffers[first] = self._upload(name, codes)
             self.buffers[name] = buffers[first]
         self.status = None
         if "tables" in shader.bindings:
-            self.buffers["tables"] = device.buffer(mufu.table_words())
+            if "tables" not in buffers:
+                buffers["tables"] = device.buffer(mufu.table_words())
+            self.buffers["tables"] = buffers["tables"]
         if "status" in shader.bindings:
             self.buffers["status"] = self.status = device.buffer(np.zeros(4, np.uint32))
 
@@ -316,7 +242,7 @@ class _Binding:
                 "Launch it in parts, or use device='reference'."
             )
         buffer = self.device.buffer(max(64, -(-data.nbytes // 64) * 64))
-        if data.nbytes:
+        if data.nbytes and not parts.is_hidden(name):
             buffer.write(np.ascontiguousarray(data))
         return buffer
 
@@ -334,31 +260,27 @@ class _Binding:
                 words.append(code >> 32)
         return words
 
-    def dispatch(self, plan: Plan, progress: Callable[[int, int], None] | None) -> float:
-        x, y, z = self.bound.grid
-        units = x * y * z * self.shader.units
-        per_group = self.shader.units_per_group
-        groups = units // per_group
+    def run(self, progress: Callable[[int, int], None] | None) -> float:
+        """Dispatches all CTAs of the part; seconds on the device."""
+        x, y, _ = self.bound.grid
+        shader, per_group = self.shader, self.shader.units_per_group
+        groups = self.part.count * shader.units // per_group
+        first_unit = self.part.first * shader.units
         limit = self.target.max_groups[0]
-        if self.shader.scratch_words:
-            limit = max(1, min(limit, SCRATCH_BYTES // (4 * self.shader.scratch_words)))
-            scratch = self.device.buffer(4 * self.shader.scratch_words * min(limit, groups))
-            self.buffers["scratch"] = scratch
-        bound = [self.buffers[name] for name in self.shader.bindings]
+        if shader.scratch_words:
+            limit = max(1, min(limit, SCRATCH_BYTES // (4 * shader.scratch_words)))
+            self.buffers["scratch"] = self.device.buffer(4 * shader.scratch_words * min(limit, groups))
+        bound = [self.buffers[name] for name in shader.bindings]
+        trips = 0 if self.target.loop_budget is None else max(0, self.target.loop_budget - self.ready.total)
         parameters = self._parameters()
-        seconds, done = 0.0, 0
+        seconds = 0.0
         for at in range(0, groups, limit):
             count = min(limit, groups - at)
-            batch = []
-            for i, (begin, end) in enumerate(plan.pieces):
-                stage = (STAGE_FIRST if i == 0 else 0) | (STAGE_LAST if i == len(plan.pieces) - 1 else 0)
-                push = [0, at * per_group, begin, end, stage, x, y, *parameters]
-                batch.append((self.pipeline, bound, push, (count, 1, 1)))
-            seconds += self.device.run(batch)
+            push = [0, first_unit + at * per_group, trips, x, y, *parameters]
+            seconds += self.device.run([(self.pipeline, bound, push, (count, 1, 1))])
             self._check_status()
-            done += count
             if progress is not None:
-                progress(done, groups)
+                progress(at + count, groups)
         return seconds
 
     def _check_status(self) -> None:
@@ -368,7 +290,7 @@ class _Binding:
         if line:
             source = self.bound.program.body.ops[0].span.source.path
             raise LoopLimitError(
-                f"{source}:{line}: a loop of kernel {self.bound.program.name} ran 60,000 trips without end; "
-                f"{self.target.name} cannot count further. Bound the loop, or use device='reference' "
-                "(PHOBOS_MAX_TRIPS)."
+                f"{source}:{line}: a loop of kernel {self.bound.program.name} did not end within the "
+                f"{self.target.loop_budget} trips that {self.target.name} can count in one dispatch. "
+                "Bound the loop, or use device='reference' (PHOBOS_MAX_TRIPS)."
             )

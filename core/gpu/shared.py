@@ -13,11 +13,11 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ..formats import S64, Format
+from ..formats import Format
 from ..spirv.builder import DONT_UNROLL, Array, Value
 from ..tile import program as tp
 from . import shared_contract, shared_reduce
-from .emitter import STAGE, STAGE_FIRST, STAGE_LAST, Carried, Emitter, Job, Shader, kind_of
+from .emitter import Carried, Emitter, Job, Shader, kind_of
 from .uses import Uses
 
 Coordinates = tuple[Value, ...]
@@ -310,51 +310,12 @@ class SharedEmitter(Emitter):
     # ---- carried tiles ---------------------------------------------------------------------------------------
 
     def tile_slot(self, value: tp.Value, loop: tp.For | None, position: int) -> Carried:
-        if loop is not None and loop is not self.job.split and self.facts.runs[loop]:
+        if loop is not None and self.facts.runs[loop]:
             contract = self.uses.accumulates(loop, position)
             fragment = shared_contract.Fragment.of(self, contract) if contract is not None else None
             if fragment is not None:
                 return fragment
         return TileSlot(self, value.type)
-
-    def resume(self, slots: list[Carried]) -> None:
-        """Where this dispatch continues a split loop, carried tiles come back from the scratch buffer."""
-        b = self.b
-        self.saved = [self._save_area(slot) for slot in slots]
-        with b.if_((b.push(STAGE) & STAGE_FIRST).eq(0)):
-            for slot, area in zip(slots, self.saved, strict=True):
-                self._copy(slot, area, to_area=False)
-
-    def suspend(self, slots: list[Carried]) -> None:
-        b = self.b
-        with b.if_((b.push(STAGE) & STAGE_LAST).eq(0)):
-            for slot, area in zip(slots, self.saved, strict=True):
-                self._copy(slot, area, to_area=True)
-
-    def _save_area(self, slot: Carried) -> Slot:
-        left, self.shared_left, free, self.free = self.shared_left, -1, self.free, []
-        if isinstance(slot, TileSlot):
-            area = self.allocate(slot.type.element, slot.type.size)
-        else:
-            area = self.allocate(S64, 1)  # any scalar fits 64 bits
-        self.shared_left, self.free = left, free
-        return area
-
-    def _copy(self, slot: Carried, area: Slot, to_area: bool) -> None:
-        if isinstance(slot, TileSlot):
-            fmt = slot.type.element
-            source, target = (slot.slot, area) if to_area else (area, slot.slot)
-            self.parallel(slot.type.size, lambda e: self.write_slot(target, fmt, e, self.read_slot(source, fmt, e)))
-            return
-        variable, at = slot.variable, area.offset  # type: ignore[attr-defined]
-        if to_area:
-            value = variable.load()
-            wide = self.b.select(value, self.b.u32(1), self.b.u32(0)) if value.kind == "bool" else value
-            area.array.store(at, self.b.convert(wide, "u64"))
-        else:
-            wide = area.array.load(at)
-            kind = variable.kind
-            variable.store(wide.ne(0) if kind == "bool" else self.b.convert(wide, kind))
 
     def update(self, slots: Sequence[Carried], values: Sequence[tp.Value]) -> None:
         """A carried tile that another one takes is copied aside first: the first may be overwritten before."""
@@ -382,11 +343,7 @@ class SharedEmitter(Emitter):
     # ---- the whole shader ------------------------------------------------------------------------------------
 
     def emit(self) -> Shader:
-        split = self.job.split
-        if split is None:
-            self.block(self.program.body)
-        else:
-            self._staged(split)
+        self.block(self.program.body)
         b = self.b
         words = self.scratch_end + self.scratch_end % 2
         b.late_constant(self.late_scratch, words)
@@ -400,23 +357,9 @@ class SharedEmitter(Emitter):
             subgroup_size=self.target.subgroup_size if self.scope == "subgroup" else None,
             scratch_words=words,
             trips=self.counter.root,
+            counts=self.spent is not None,
             description=f"workgroups of {self.local_size}, tiles in memory, {self.scope} barriers",
         )
-
-    def _staged(self, split: tp.For) -> None:
-        """A split loop: what comes before it stores only in the first dispatch, what follows runs in the last."""
-        at = self.program.body.ops.index(split)
-        stage = self.b.push(STAGE)
-        for op in self.program.body.ops[:at]:
-            if isinstance(op, tp.Store):
-                with self.b.if_((stage & STAGE_FIRST).ne(0)):
-                    self.op(op)
-            else:
-                self.op(op)
-        self.op(split)
-        with self.b.if_((stage & STAGE_LAST).ne(0)):
-            for op in self.program.body.ops[at + 1 :]:
-                self.op(op)
 
 
 class TileSlot(Carried):

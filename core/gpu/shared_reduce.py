@@ -28,7 +28,7 @@ def reduce(e: SharedEmitter, op: tp.Reduce) -> None:
 
     def strided(i: Value) -> None:
         row, lane = i // lanes, i % lanes
-        total = b.variable(kind_of(fmt), b.const_bits(op.identity, kind_of(fmt)))
+        total = b.variable(kind_of(fmt), e.constant(fmt, op.identity))
 
         def step(j: Value) -> None:
             column = lane + j * lanes
@@ -86,7 +86,7 @@ def scan(e: SharedEmitter, op: tp.Scan) -> None:
     slot = e.allocate(fmt, op.result.type.size)
 
     def column(c: Value) -> None:
-        total = b.variable(kind_of(fmt), b.const_bits(0, kind_of(fmt)))
+        total = b.variable(kind_of(fmt), e.constant(fmt, 0))
 
         def step(r: Value) -> None:
             following = combine(e, op.combine, fmt, total.load(), e.tiles[op.value].at((r, c)))
