@@ -32,6 +32,7 @@ from .program import (
 
 INT32 = (1 << 31) - 1
 INT64 = (1 << 63) - 1
+UNKNOWN = 1 << 24  # trips: a bound that is no better than none
 WIDEST = 64  # elements; no access is wider
 
 
@@ -268,10 +269,11 @@ class _Analysis:
             trips = 0 if step.hi <= 0 else None
         else:
             trips = max(0, -((lo.lo - hi.hi) // step.lo)) if TOP not in (lo, hi) else None
-        self.facts.trips[op] = trips
-        if lo.exact and hi.exact and step.exact:
+        exact = lo.exact and hi.exact and step.exact
+        self.facts.trips[op] = trips if exact or trips is None or trips < UNKNOWN else None
+        if exact and step.lo > 0:
             self.facts.bounds[op] = (lo.lo, hi.lo, step.lo)
-        self.facts.runs[op] = bool(trips) and lo.exact and hi.exact and step.exact
+        self.facts.runs[op] = bool(trips) and exact
         induction = TOP
         if trips is not None:
             last = lo.hi + max(0, trips - 1) * step.hi if lo.exact and step.exact else max(lo.lo, hi.hi - 1)

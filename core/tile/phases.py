@@ -1,19 +1,23 @@
-"""Cuts a program at its grid barriers into phases that a host runs one after the other.
+"""Cuts a program into phases that a host runs one after the other: at grid barriers, and around a loop.
 
 Vulkan promises no progress between workgroups, so a barrier over the grid cannot be waited for inside a dispatch.
 Where the barriers stand at the top level of a kernel, or in a loop there whose count the host knows, every stretch
-between two of them is a program of its own. Values that live across a barrier pass through hidden tensors, one slice
-per CTA; scalars that only depend on constants, dims and the CTA's coordinates are computed again.
+between two of them is a program of its own. A loop with more trips than a device can count is cut off in the same way:
+into pieces, each a number of its trips, or into single turns. Values that live from one phase to the next pass through
+hidden tensors, one slice per CTA; scalars that only depend on constants, dims and the CTA's coordinates are computed
+again.
 
 Rules
  1. A hidden tensor is written by one phase and read by later ones, except a loop's carried values, which the last
-    phase of a trip replaces through the very slice that it reads.
- 2. A loop with a barrier runs its phases once per trip; the induction variable is a hidden scalar parameter.
+    phase of a turn replaces through the very slice that it reads.
+ 2. A loop with a barrier, and one that is cut into turns, runs its phases once per trip; the induction variable is a
+    hidden scalar parameter. A piece has the number of its first trip and of the one after its last.
  3. A barrier below that (in a branch, a while, a nested loop) is an error that says so.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
@@ -38,7 +42,7 @@ from .program import (
     walk,
 )
 
-GRID_X, GRID_Y, CTAS = "%grid_x", "%grid_y", "%ctas"
+GRID_X, GRID_Y, CTAS, COUNT, FIRST = "%grid_x", "%grid_y", "%ctas", "%count", "%first"
 
 
 @dataclass(frozen=True)
@@ -48,21 +52,39 @@ class Phase:
     program: Program
     scalar: str | None = None
 
+    @property
+    def has_effects(self) -> bool:
+        return any(isinstance(op, Store) for op in walk(self.program.body))
+
 
 @dataclass(frozen=True)
 class Loop:
     """Phases that run once per trip of `op`, whose bounds the host reads from the facts of a launch."""
 
     op: For
-    scalar: str
     phases: tuple[Phase, ...]
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """A stretch of the trips of `op`: `loop` in `program` makes those from number `begin` up to `end`, two scalars."""
+
+    op: For
+    program: Program
+    loop: For
+    begin: str
+    end: str
 
 
 @dataclass
 class Schedule:
-    """What the host runs in order, and the hidden tensors: name -> element format and shape per CTA."""
+    """What the host runs in order, and the hidden tensors: name -> element format and shape per CTA.
 
-    steps: list[Phase | Loop] = field(default_factory=list)
+    At barriers, tensors have a slice for each CTA of the grid (dim CTAS). Around a loop, they have one for each of a
+    stretch of CTAs (dim COUNT) that starts at the one whose number is the scalar FIRST.
+    """
+
+    steps: list[Phase | Loop | Pieces] = field(default_factory=list)
     hidden: dict[str, TileType] = field(default_factory=dict)
 
 
@@ -72,26 +94,49 @@ def has_barrier(program: Program) -> bool:
 
 def schedule(program: Program) -> Schedule:
     """The phases of a program with grid barriers; KernelError where one stands too deep."""
-    return _Cutter(program).cut()
+    return _Cutter(program, None, False).cut()
+
+
+def around(program: Program, loop: For, turns: bool) -> Schedule:
+    """What stands before a loop of the top level, the loop in pieces (`turns`: turn by turn), and what stands after."""
+    return _Cutter(program, loop, turns).cut()
+
+
+_names = itertools.count()
 
 
 class _Cutter:
-    def __init__(self, program: Program) -> None:
-        self.program = program
+    """loop: the one to cut at, None for grid barriers."""
+
+    def __init__(self, program: Program, loop: For | None, turns: bool) -> None:
+        self.program, self.at, self.turns = program, loop, turns
         self.out = Schedule()
         self.makers = {value: op for op in walk(program.body) for value in op.results}
         self.tensors: dict[Value, str] = {}
+        self.first: ScalarParam | None = None
+        self.ctas = CTAS if loop is None else COUNT
+        if loop is not None:
+            found = [s for s in program.scalars if s.name == FIRST]
+            self.first = found[0] if found else ScalarParam(FIRST, Value(TileType(S64), FIRST), loop.span)
+
+    def _alone(self, op: Op) -> bool:
+        """Whether an operation is a phase of its own."""
+        return isinstance(op, For) and (_holds_barrier(op) if self.at is None else op is self.at)
 
     def cut(self) -> Schedule:
-        ops = self.program.body.ops
-        pieces = list(_pieces(ops))
+        pieces = list(self._stretches(self.program.body.ops))
         for i, piece in enumerate(pieces):
             later = [op for other in pieces[i + 1 :] for op in other]
-            if len(piece) == 1 and isinstance(piece[0], For) and _holds_barrier(piece[0]):
-                self._loop(piece[0], later)
+            if len(piece) == 1 and self._alone(piece[0]):
+                loop = piece[0]
+                assert isinstance(loop, For)
+                if self.at is None or self.turns:
+                    self._loop(loop)
+                else:
+                    self._in_pieces(loop)
             else:
-                _refuse(piece)
-                self._straight(piece, later, None)
+                self._refuse(piece)
+                self._straight(piece, later)
         return self.out
 
     # ---- hidden values ---------------------------------------------------------------------------------------
@@ -107,7 +152,7 @@ class _Cutter:
 
     def _tensor(self, value: Value) -> str:
         if value not in self.tensors:
-            self.tensors[value] = name = f"%{len(self.tensors)}"
+            self.tensors[value] = name = f"%{next(_names)}"
             self.out.hidden[name] = value.type
         return self.tensors[value]
 
@@ -121,46 +166,69 @@ class _Cutter:
 
     # ---- phases ----------------------------------------------------------------------------------------------
 
-    def _straight(self, ops: list[Op], later: list[Op], induction: Value | None) -> None:
+    def _straight(self, ops: list[Op], later: list[Op]) -> None:
         made = {value for op in ops for value in op.results}
-        self.out.steps.append(self._phase(ops, self._live(made, later), {}, induction))
+        self.out.steps.append(self._phase(ops, self._live(made, later), {}))
 
-    def _loop(self, loop: For, later: list[Op]) -> None:
-        """Inits go to hidden tensors, each part of the body is a phase, the last one replaces the carried values."""
-        span = loop.span
-        carried = loop.body.arguments[1:]
-        names = [self._tensor(argument) for argument in carried]
-        self.out.steps.append(self._phase([], [], dict(zip(names, loop.inits, strict=True)), None))
-        scalar = f"%trip{len(self.out.steps)}"
-        parts = list(_pieces(loop.body.ops))
+    def _carry(self, loop: For) -> list[str]:
+        """Puts a loop's initial values into hidden tensors; its results will be found there."""
+        names = [self._tensor(argument) for argument in loop.body.arguments[1:]]
+        if names:
+            self.out.steps.append(self._phase([], [], dict(zip(names, loop.inits, strict=True))))
+        for out, name in zip(loop.outs, names, strict=True):
+            self.tensors[out] = name
+        return names
+
+    def _loop(self, loop: For) -> None:
+        """Each part of the body is a phase, the last one replaces the carried values."""
+        names = self._carry(loop)
+        induction = ScalarParam(f"%trip{next(_names)}", loop.body.arguments[0], loop.span)
+        parts = list(self._stretches(loop.body.ops)) if self.at is None else [loop.body.ops]
         phases = []
         for i, part in enumerate(parts):
-            _refuse(part)
+            self._refuse(part)
             made = {value for op in part for value in op.results} | ({loop.body.arguments[0]} if i == 0 else set())
             rest = [op for other in parts[i + 1 :] for op in other]
-            kept = [v for v in self._live(made, [*rest, _Yield(span, loop.body.yields)]) if v in made]
+            kept = [v for v in self._live(made, [*rest, _Yield(loop.span, loop.body.yields)]) if v in made]
             last = i == len(parts) - 1
             extra = dict(zip(names, loop.body.yields, strict=True)) if last else {}
             kept = [] if last else [v for v in kept if v is not loop.body.arguments[0]]
-            phases.append(self._phase(part, kept, extra, loop.body.arguments[0], scalar))
-        self.out.steps.append(Loop(loop, scalar, tuple(phases)))
-        for out, argument in zip(loop.outs, carried, strict=True):
-            self.tensors[out] = self.tensors[argument]
+            phase = self._phase(part, kept, extra, (induction,))
+            phases.append(Phase(phase.program, induction.name))
+        self.out.steps.append(Loop(loop, tuple(phases)))
+
+    def _in_pieces(self, loop: For) -> None:
+        """The loop over part of its trips, from carried values in hidden tensors to others in the same place."""
+        names, span = self._carry(loop), loop.span
+        begin, end = (
+            ScalarParam(f"%{what}{next(_names)}", Value(TileType(S64), what), span) for what in ("begin", "end")
+        )
+        ops: list[Op] = []
+
+        def index(key: str, a: Value, b: Value) -> Value:
+            ops.append(Map(span, Value(TileType(S64)), key, (a, b)))
+            return ops[-1].results[0]
+
+        lo = index("add.s64", loop.lo, index("mul.lo.s64", begin.value, loop.step))
+        beyond = index("add.s64", loop.lo, index("mul.lo.s64", end.value, loop.step))
+        hi = index("min.s64", loop.hi, beyond)
+        inits, outs = ([Value(v.type, v.name) for v in loop.outs] for _ in range(2))
+        self.tensors.update(zip(inits, names, strict=True))
+        ops.append(For(span, lo, hi, loop.step, tuple(inits), loop.body, tuple(outs)))
+        phase = self._phase(ops, [], dict(zip(names, outs, strict=True)), (begin, end))
+        part = ops[-1]
+        assert isinstance(part, For)
+        self.out.steps.append(Pieces(loop, phase.program, part, begin.name, end.name))
 
     def _phase(
-        self,
-        ops: list[Op],
-        keep: list[Value],
-        replaced: dict[str, Value],
-        induction: Value | None,
-        scalar: str | None = None,
+        self, ops: list[Op], keep: list[Value], replaced: dict[str, Value], scalars: tuple[ScalarParam, ...] = ()
     ) -> Phase:
         """A program of `ops` that first brings in what they read and finally stores `keep` and `replaced`."""
         program, span = self.program, self.program.body.ops[0].span
         body: list[Op] = []
-        known: set[Value] = {s.value for s in program.scalars} | {v for op in ops for v in op.results}
-        if induction is not None:
-            known.add(induction)
+        if self.first is not None and all(s.name != FIRST for s in program.scalars):
+            scalars = (self.first, *scalars)
+        known: set[Value] = {s.value for s in (*program.scalars, *scalars)} | {v for op in ops for v in op.results}
         x, y, z = (Value(TileType(S64), f"block.{c}") for c in "xyz")
         body += [BlockIndex(span, v, i) for i, v in enumerate((x, y, z))]
         cta = self._cta(body, span, x, y, z)
@@ -180,15 +248,17 @@ class _Cutter:
         for op in ops:
             for value in _reads(op):
                 wanted[value] = None
+        inside = {v for op in ops for v in _defined(op)}
         for value in [*wanted, *replaced.values()]:
-            bring(value)
+            if value not in inside:
+                bring(value)
         body += ops
         saved = {**{self._tensor(v): v for v in keep}, **replaced}
         starts = {op.tensor: (op.starts, op.sizes) for op in body if isinstance(op, Load) and op.tensor in saved}
         for name, value in saved.items():
             start, sizes = starts.get(name) or self._slice(body, span, cta, value.type)
             body.append(Store(span, name, start, sizes, value))
-        return Phase(self._program(body, induction, scalar), scalar)
+        return Phase(self._program(body, scalars))
 
     def _cta(self, body: list[Op], span: Span, x: Value, y: Value, z: Value) -> Value:
         """The linear number of this CTA: (z * grid_y + y) * grid_x + x."""
@@ -200,6 +270,10 @@ class _Cutter:
             body.append(Map(span, product, "mul.lo.s64", (at, extent)))
             body.append(Map(span, total, "add.s64", (product, coordinate)))
             at = total
+        if self.first is not None:
+            own = Value(TileType(S64))
+            body.append(Map(span, own, "sub.s64", (at, self.first.value)))
+            at = own
         return at
 
     def _slice(
@@ -212,27 +286,48 @@ class _Cutter:
             zeros.append(zero)
         return (cta, *zeros), (None, *type_.shape)
 
-    def _program(self, body: list[Op], induction: Value | None, scalar: str | None) -> Program:
+    def _program(self, body: list[Op], scalars: tuple[ScalarParam, ...]) -> Program:
         program = self.program
         used = {op.tensor for op in walk(Block(ops=body)) if isinstance(op, Load | Store)}
         span = program.body.ops[0].span
         hidden = tuple(
-            TensorParam(name, self.out.hidden[name].element, (CTAS, *self.out.hidden[name].shape), span)
+            TensorParam(name, self.out.hidden[name].element, (self.ctas, *self.out.hidden[name].shape), span)
             for name in self.out.hidden
             if name in used
         )
-        scalars = program.scalars
-        if induction is not None and scalar is not None:
-            scalars = (*scalars, ScalarParam(scalar, induction, span))
-        tensors = (*(t for t in program.tensors if t.name in used), *hidden)
         return replace(
             program,
-            tensors=tensors,
-            scalars=scalars,
-            dims=(*program.dims, GRID_X, GRID_Y, CTAS),
+            tensors=(*(t for t in program.tensors if t.name in used), *hidden),
+            scalars=(*program.scalars, *scalars),
+            dims=tuple(dict.fromkeys((*program.dims, GRID_X, GRID_Y, self.ctas))),
             body=Block(ops=body),
             notes=[],
         )
+
+    def _stretches(self, ops: list[Op]) -> Iterator[list[Op]]:
+        """Stretches between barriers; a loop that is a phase of its own stands alone. Always at least one stretch."""
+        piece: list[Op] = []
+        for op in ops:
+            if isinstance(op, GridBarrier):
+                yield piece
+                piece = []
+            elif self._alone(op):
+                yield piece
+                yield [op]
+                piece = []
+            else:
+                piece.append(op)
+        yield piece
+
+    def _refuse(self, ops: list[Op]) -> None:
+        for op in ops:
+            if _holds_barrier(op):
+                barrier = next(i for block in op.blocks for i in walk(block) if isinstance(i, GridBarrier))
+                raise KernelError(
+                    "grid_barrier inside a branch, a while or a nested loop: the host must know how often it runs",
+                    barrier.span,
+                    "move it to the kernel's top level or into one for loop there, or run on device='reference'",
+                )
 
 
 @dataclass(eq=False)
@@ -254,32 +349,14 @@ def _reads(op: Op) -> Iterator[Value]:
             yield from _reads(inner)
 
 
+def _defined(op: Op) -> Iterator[Value]:
+    """Values that an operation's blocks define."""
+    for block in op.blocks:
+        yield from block.arguments
+        for inner in block.ops:
+            yield from inner.results
+            yield from _defined(inner)
+
+
 def _holds_barrier(op: Op) -> bool:
     return any(isinstance(inner, GridBarrier) for block in op.blocks for inner in walk(block))
-
-
-def _pieces(ops: list[Op]) -> Iterator[list[Op]]:
-    """Stretches between barriers; a loop that holds one stands alone. Always at least one stretch."""
-    piece: list[Op] = []
-    for op in ops:
-        if isinstance(op, GridBarrier):
-            yield piece
-            piece = []
-        elif isinstance(op, For) and _holds_barrier(op):
-            yield piece
-            yield [op]
-            piece = []
-        else:
-            piece.append(op)
-    yield piece
-
-
-def _refuse(ops: list[Op]) -> None:
-    for op in ops:
-        if _holds_barrier(op):
-            barrier = next(i for block in op.blocks for i in walk(block) if isinstance(i, GridBarrier))
-            raise KernelError(
-                "grid_barrier inside a branch, a while or a nested loop: the host must know how often it runs",
-                barrier.span,
-                "move it to the kernel's top level or into one for loop there, or run on device='reference'",
-            )
