@@ -8,13 +8,13 @@ from typing import Annotated
 import typer
 
 from .explain import Html, Markdown, show
-from .options import Device, Json, Kernel, Settings, integers, pick_kernel
+from .options import Device, Json, Kernel, Settings, integers, pairs, pick_kernel, progress_bar
 
 
 def command(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A kernel source, .py or .ph.")],
     grid: Annotated[
-        str, typer.Option("--grid", metavar="X[,Y[,Z]]", help="CTAs: numbers, or formulas such as M//TILE_M,N//TILE_N.")
+        str, typer.Option("--grid", metavar="X[,Y[,Z]]", help="CTAs: numbers, or formulas such as M//BM,N//BN.")
     ],
     against: Annotated[
         list[str],
@@ -47,16 +47,17 @@ def command(
     uniform in [-0.5, 0.5).
     """
     from ..explain import difference
-    from . import run
+    from .arguments import arguments
+    from .grids import formula
 
     chosen = pick_kernel(file, kernel)
     constants = integers("--set", settings)
-    arguments = run.arguments(chosen.program(constants), arg, dim, seed)
-    with run.progress_bar() as progress:
+    made = arguments(chosen.program(constants), pairs("--arg", arg), integers("--dim", dim), seed)
+    with progress_bar(chosen.name) as progress:
         result = difference.diff(
             chosen,
-            lambda meta: tuple(run.formula("--grid", part, meta) for part in grid.split(",")),
-            *arguments.values(),
+            lambda meta: tuple(formula("--grid", part, meta) for part in grid.split(",")),
+            *made.values(),
             against=against if len(against) > 1 else against[0],
             arch=arch,
             constants=constants,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -125,3 +127,17 @@ def integers(option: str, values: list[str] | None) -> dict[str, int]:
         except ValueError:
             raise UsageError(f"{option} {name}={value}: {value!r} is not an integer") from None
     return result
+
+
+@contextmanager
+def progress_bar(name: str) -> Iterator[Callable[[int, int], None] | None]:
+    """A progress bar on stderr where a person watches it."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(name, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -23,6 +20,7 @@ from .options import (
     integers,
     pairs,
     pick_kernel,
+    progress_bar,
     write_json,
 )
 
@@ -78,7 +76,7 @@ def command(
     made = arguments(program, pairs("--arg", arg), integers("--dim", dim), seed)
     check_json(json)
     _make_folder(out)
-    with _progress(chosen.name) as progress:
+    with progress_bar(chosen.name) as progress:
         launch = chosen.launch(
             lambda meta: tuple(formula("--grid", part, meta) for part in grid.split(",")),
             *made.values(),
@@ -145,17 +143,3 @@ def _print(launch: Launch, program: Program, made: dict[str, Any], files: dict[s
     lines += str(launch.tuning).splitlines() if launch.tuning is not None else []
     for number, line in enumerate(lines):
         out.print(f"  {line}" if number else line, markup=False)
-
-
-@contextmanager
-def _progress(name: str) -> Iterator[Callable[[int, int], None] | None]:
-    """A progress bar on stderr where a person watches it."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import Progress
-
-    with Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(name, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
