@@ -243,7 +243,15 @@ class RegistersEmitter(Emitter):
             for block in range(rows.blocks):
                 target.write(rows, block, at, codes[block])
 
+        self._order(op)
         self.each_chunk(rows, body)
+        self._order(op)
+
+    def _order(self, op: tp.Store) -> None:
+        """Several lanes may read an element that one of them stores, so all wait before and after where any reads it."""
+        loads = (other.tensor for other in tp.walk(self.program.body) if isinstance(other, tp.Load))
+        if any(self.alias(name) == self.alias(op.tensor) for name in loads):
+            self.b.barrier("subgroup", "buffer")
 
     def reduce(self, op: tp.Reduce) -> None:
         b, fmt = self.b, op.value.element
