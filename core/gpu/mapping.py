@@ -22,8 +22,7 @@ from .shared import SharedEmitter
 from .target import Target
 from .uses import Uses, core_of
 
-GPU_OUTPUTS = 16
-GPU_ACCUMULATORS = 64  # above it NVIDIA's compiler took 28 s for an attention kernel (docs/performance.md)
+UNROLLED = 64  # above it NVIDIA's compiler took 28 s for an attention kernel (docs/performance.md)
 CPU_GROUPS = 32  # at least so many workgroups where there is work for them, to keep every core busy
 
 
@@ -75,34 +74,42 @@ def choose(
             notes.append(f"kernel {program.name}: workgroup mapping, since {error}")
     if form is None and target.is_cpu and target.subgroup_size > 1:
         return Choice("shared", None, 1, target.subgroup_size, "subgroup", tuple(notes))
+    return Choice(form or "shared", None, 1, _workgroup(program, target), "workgroup", tuple(notes))
+
+
+def _workgroup(program: Program, target: Target) -> int:
+    """Invocations of a workgroup: as many as the kernel has threads, or as hold a dot's accumulators in registers."""
+    wanted = min(program.threads, GROUP_INVOCATIONS)
+    if target.is_narrow:
+        wanted = max([wanted, *(c.result.type.size // target.accumulators for c in program.contractions())])
     size = 32
-    while size * 2 <= min(program.threads, target.max_invocations, GROUP_INVOCATIONS):
+    while size * 2 <= min(wanted, target.max_invocations):
         size *= 2
-    return Choice(form or "shared", None, 1, size, "workgroup", tuple(notes))
+    return size
 
 
 def _is_large(program: Program, target: Target, aliases: dict[str, str]) -> bool:
     """Whether the register mapping unrolls more accumulators per lane than a GPU's compiler and registers take."""
-    plan = regions.plan(program, target.subgroup_size, aliases)
-    return sum(plan.registers(c.result) for c in program.contractions()) > GPU_ACCUMULATORS
+    plan = regions.plan(program, target.lanes, aliases)
+    return sum(plan.registers(c.result) for c in program.contractions()) > UNROLLED
 
 
 def _outputs(program: Program, target: Target) -> int:
     """Accumulators per lane that pay: a matter of the core on a CPU device; registers are what a GPU is short of."""
     if not target.is_cpu:
-        return GPU_OUTPUTS
+        return target.accumulators
     uses = Uses(program.body)
     job = Job(program, Facts(), target, SM86, "registers")
-    return min((core_of(job, uses, c).outputs for c in program.contractions()), default=GPU_OUTPUTS)
+    return min((core_of(job, uses, c).outputs for c in program.contractions()), default=target.accumulators)
 
 
 def _registers(program: Program, target: Target, aliases: dict[str, str], ctas: int) -> Choice:
     if not target.subgroup_shuffle:
         raise regions.NoMapping(f"{target.name} has no subgroup shuffles")
-    lanes = target.subgroup_size
+    lanes = target.lanes
     plan = regions.plan(program, lanes, aliases, _outputs(program, target))
     units = ctas * plan.units
-    per_group, limit = 1, min(GROUP_INVOCATIONS, target.max_invocations)
+    per_group, limit = 1, min(GROUP_INVOCATIONS, target.max_invocations, lanes * target.max_subgroups)
     if target.is_cpu:
         limit = min(limit, max(lanes, units * lanes // CPU_GROUPS))  # a workgroup runs on one core
     while per_group * 2 * lanes <= limit and units % (per_group * 2) == 0:

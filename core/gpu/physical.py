@@ -108,6 +108,7 @@ class DeviceInfo:
     shared_bytes: int
     binding_alignment: int
     float_controls: tuple[str, ...] = ()
+    max_subgroups: int = 1 << 16  # of a workgroup whose subgroup size is demanded
 
     @property
     def version(self) -> Version:
@@ -142,6 +143,8 @@ class DeviceInfo:
             subgroup_size=self.subgroup_size,
             subgroup_shuffle=self.subgroup_shuffle,
             required_subgroup_size=self.required_subgroup_size,
+            subgroup_sizes=self.subgroup_sizes,
+            max_subgroups=self.max_subgroups,
             max_invocations=self.max_invocations,
             shared_bytes=self.shared_bytes,
             max_buffer_bytes=self.max_buffer_bytes,
@@ -294,4 +297,5 @@ def _info(
         shared_bytes=limits.maxComputeSharedMemorySize,
         binding_alignment=limits.minStorageBufferOffsetAlignment,
         float_controls=tuple(controls),
+        max_subgroups=control.maxComputeWorkgroupSubgroups if control else 1 << 16,
     )

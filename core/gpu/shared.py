@@ -354,12 +354,22 @@ class SharedEmitter(Emitter):
             push_words=self.push_words,
             units=1,
             units_per_group=1,
-            subgroup_size=self.target.subgroup_size if self.scope == "subgroup" else None,
+            subgroup_size=self._subgroup_size(),
             scratch_words=words,
             trips=self.counter.root,
             counts=self.spent is not None,
             description=f"workgroups of {self.local_size}, tiles in memory, {self.scope} barriers",
         )
+
+    def _subgroup_size(self) -> int | None:
+        """Demanded where barriers are a subgroup's; and for accumulators, as narrow subgroups leave more registers."""
+        target = self.target
+        if self.scope == "subgroup":
+            return target.subgroup_size
+        if not (target.is_narrow and target.required_subgroup_size and self.program.contractions()):
+            return None
+        fits = self.local_size <= target.lanes * target.max_subgroups
+        return target.lanes if fits and self.job.form != "loops" else None
 
 
 class TileSlot(Carried):

@@ -38,7 +38,7 @@ def emit(e: SharedEmitter, op: tp.Contract) -> None:
             e.materialise(operand)
         _loops(e, op, row, _target(e, op))
         return
-    _Blocks(e, op, _block(op, BLOCKS, e.local_size, fill=True)).emit(_target(e, op))
+    _Blocks(e, op, _block(e, op, BLOCKS, fill=True)).emit(_target(e, op))
 
 
 def _target(e: SharedEmitter, op: tp.Contract) -> Slot:
@@ -49,10 +49,14 @@ def _target(e: SharedEmitter, op: tp.Contract) -> Slot:
     return slot
 
 
-def _block(op: tp.Contract, choices: tuple[tuple[int, int], ...], size: int, fill: bool) -> tuple[int, int] | None:
+def _block(
+    e: SharedEmitter, op: tp.Contract, choices: tuple[tuple[int, int], ...], fill: bool
+) -> tuple[int, int] | None:
     """Outputs per invocation: the first choice that fills the workgroup, or that the workgroup covers in one pass."""
-    m, n = op.result.shape
+    (m, n), size = op.result.shape, e.local_size
     for x, y in choices:
+        if e.target.is_narrow and x * y > e.target.accumulators:
+            continue
         if m % x == 0 and n % y == 0:
             blocks = m * n // (x * y)
             if (blocks >= size or x * y == 1) if fill else blocks <= size:
@@ -171,7 +175,7 @@ class Fragment(Carried):
         row = isa.lookup(op.instruction)
         if e.job.form == "loops" and row.family == "tensor":
             return None
-        block = _block(op, FRAGMENTS, e.local_size, fill=False)
+        block = _block(e, op, FRAGMENTS, fill=False)
         return None if block is None or e.scope == "subgroup" else cls(e, op, block)
 
     def mine(self, body: Callable[[], None]) -> None:

@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+# Accumulators per invocation that a GPU's compiler keeps in registers. Where subgroups may be narrower than 32, lanes
+# share one small register file (Intel: 4 KiB for 8 to 32 lanes); an integrated GPU is given no more (docs/adr/0007).
+GPU_ACCUMULATORS, NARROW_ACCUMULATORS = 16, 8
+WIDE_SUBGROUP = 32
+
 
 @dataclass(frozen=True)
 class Target:
@@ -12,6 +17,8 @@ class Target:
     denorm_preserve: whether a shader can ask that 32-bit subnormals are kept; every shader then does.
     forms: the probe's verdict, instruction key -> name of the fastest emitter form that gave exact results
         (``native``, ``double``, ... or ``integer``); an instruction that is not in it uses its integer form.
+    subgroup_sizes: the narrowest and the widest that a shader may be compiled for; a shader can demand one of them
+        where `required_subgroup_size`. max_subgroups: of one workgroup that does.
     loop_budget: loop trips that one invocation may make in all (lavapipe: 65,535), or None.
     """
 
@@ -20,6 +27,8 @@ class Target:
     subgroup_size: int = 1
     subgroup_shuffle: bool = False
     required_subgroup_size: bool = False
+    subgroup_sizes: tuple[int, int] = (1, 1)
+    max_subgroups: int = 1 << 16
     max_invocations: int = 128
     shared_bytes: int = 16384
     max_buffer_bytes: int = 1 << 27
@@ -38,6 +47,21 @@ class Target:
     @property
     def is_cpu(self) -> bool:
         return self.kind == "cpu"
+
+    @property
+    def is_narrow(self) -> bool:
+        """Whether few registers of an invocation are to be counted on."""
+        return not self.is_cpu and (self.kind == "integrated" or 1 < self.subgroup_sizes[0] < WIDE_SUBGROUP)
+
+    @property
+    def accumulators(self) -> int:
+        """Accumulators per invocation that a GPU keeps in registers (on a CPU device that is a matter of the core)."""
+        return NARROW_ACCUMULATORS if self.is_narrow else GPU_ACCUMULATORS
+
+    @property
+    def lanes(self) -> int:
+        """Lanes of a unit of work: the narrowest subgroup, which leaves each lane most registers, where it pays."""
+        return self.subgroup_sizes[0] if self.is_narrow and self.required_subgroup_size else self.subgroup_size
 
     def form_of(self, key: str) -> str:
         return self.forms.get(key, "integer")
