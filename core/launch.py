@@ -21,7 +21,7 @@ import numpy as np
 from . import arrays, choose, isa, log
 from .errors import LaunchError, UsageError
 from .formats import Format
-from .tile.program import Program, ScalarParam, TensorParam
+from .tile.program import Contract, Program, ScalarParam, TensorParam
 
 if TYPE_CHECKING:
     from .autotune import Tuning
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 GRID_LIMITS = (2**31 - 1, 65535, 65535)  # CUDA's
 FORMS = (None, "loops", "registers", "shared")
 INSTRUCTIONS = (None, "native", "integer")
+EXACT, COOPERATIVE = MODES = ("exact", "cooperative")
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,7 @@ class Launch:
     """What a launch did.
 
     seconds: on the device. tuning: the search of `@ph.kernel(key=...)`, None where there was none.
+    inexact: instruction -> what computed its dots instead, under `mode="cooperative"`; empty: every bit is the arch's.
     outputs: codes of each written tensor, held until `sha256` is first read; that is of each output's bytes, C order,
     little-endian.
     """
@@ -61,7 +63,13 @@ class Launch:
     seconds: float
     notes: list[str] = field(default_factory=list)
     tuning: Tuning | None = None
+    inexact: dict[str, str] = field(default_factory=dict)
     outputs: dict[str, np.ndarray] = field(default_factory=dict, repr=False)
+
+    @property
+    def exact(self) -> bool:
+        """Whether the outputs are what the arch computes; False only for what `mode="cooperative"` gave up."""
+        return not self.inexact
 
     @cached_property
     def sha256(self) -> dict[str, str]:
@@ -98,6 +106,13 @@ class How:
     order: int | None = None
     races: bool = False
     progress: Callable[[int, int], None] | None = None
+    mode: str = EXACT
+
+    @property
+    def may_search(self) -> bool:
+        """Whether a kernel with a key searches its space: variants are held to equal bits, which debug modes and
+        `mode="cooperative"` have not to offer."""
+        return not self.races and self.order is None and self.mode == EXACT
 
     @property
     def device_name(self) -> str:
@@ -112,6 +127,7 @@ class Outcome:
     form: str | None
     seconds: float
     notes: tuple[str, ...] = ()
+    inexact: dict[str, str] = field(default_factory=dict)
 
 
 def launch(
@@ -128,15 +144,16 @@ def launch(
     races: bool = False,
     expected: Any = None,
     progress: Callable[[int, int], None] | None = None,
+    mode: str = EXACT,
 ) -> Launch:
     """Runs a kernel (see `Kernel.launch`).
 
     Raises LaunchError, UsageError, KernelError (status 2), UnavailableError (4) or DifferenceError (1); nothing is
     written then.
     """
-    how = _checked(device, arch, form, instructions, order, races, progress)
+    how = _checked(device, arch, form, instructions, order, races, progress, mode)
     tuning: Tuning | None = None
-    if constants is None and kernel.attributes.key is not None and not (how.races or how.order is not None):
+    if constants is None and kernel.attributes.key is not None and how.may_search:
         from . import autotune
 
         bound, outcome, tuning = autotune.run(kernel, grid, args, how, expected)
@@ -163,10 +180,11 @@ def _report(bound: Bound, outcome: Outcome, how: How, tuning: Tuning | None) -> 
         arch=how.arch,
         grid=bound.grid,
         constants=dict(program.constants),
-        paths=tuple(Path(str(c.span), c.path, c.reason) for c in program.contractions()),
+        paths=tuple(_path(c, outcome.inexact) for c in program.contractions()),
         seconds=outcome.seconds,
         notes=[*outcome.notes, *said, *(f"{note.span}: {note.message}" for note in program.notes)],
         tuning=tuning,
+        inexact=outcome.inexact,
         outputs=outcome.outputs,
     )
     for launches in _observers:
@@ -175,8 +193,23 @@ def _report(bound: Bound, outcome: Outcome, how: How, tuning: Tuning | None) -> 
     return done
 
 
+def _path(contract: Contract, inexact: Mapping[str, str]) -> Path:
+    """How a dot was computed, and what it is not where the launch gave exactness up."""
+    place, name = str(contract.span), inexact.get(contract.instruction)
+    if name is None:
+        return Path(place, contract.path, contract.reason)
+    return Path(place, f"INEXACT {name}", f"mode='cooperative', in place of {contract.path}")
+
+
 def _checked(
-    device: str | None, arch: str, form: str | None, instructions: str | None, order: Any, races: bool, progress: Any
+    device: str | None,
+    arch: str,
+    form: str | None,
+    instructions: str | None,
+    order: Any,
+    races: bool,
+    progress: Any,
+    mode: str,
 ) -> How:
     """The keyword arguments of a launch, each a value that exists."""
     if form not in FORMS:
@@ -187,7 +220,11 @@ def _checked(
         raise UsageError(f"unknown arch {arch!r}; known are {', '.join(isa.ARCHS)}")
     if not isinstance(races, bool):
         raise UsageError(f"races is True or False, found {races!r}")
-    how = How(choose.resolve(device), arch, form, instructions, _seed(order), races, progress)
+    if mode not in MODES:
+        raise UsageError(f"unknown mode {mode!r}; modes are 'exact' and 'cooperative' (fast, and not the arch's bits)")
+    if mode != EXACT and form == "loops":
+        raise UsageError("form='loops' is the recorded exact form; mode='cooperative' takes another, or drop the mode")
+    how = How(choose.resolve(device), arch, form, instructions, _seed(order), races, progress, mode)
     if how.device is not None and (order is not None or races):
         asked = "races=True" if races else f"order={order!r}"
         raise UsageError(
@@ -197,6 +234,8 @@ def _checked(
     for name, value in (("form", form), ("instructions", instructions)):
         if how.device is None and value is not None:
             raise UsageError(f"{name}={value!r} is a choice of shaders; the reference backend has none")
+    if how.device is None and mode != EXACT:
+        raise UsageError(f"mode={mode!r} is for Vulkan devices; the reference backend is exact always")
     return how
 
 
@@ -232,8 +271,8 @@ def execute(bound: Bound, how: How) -> Outcome:
         return _on_reference(bound, how)
     from .gpu.run import run
 
-    result = run(how.device, bound, isa.ARCHS[how.arch], how.form, how.instructions, how.progress)
-    return Outcome(result.outputs, result.form, result.seconds, tuple(result.notes))
+    result = run(how.device, bound, isa.ARCHS[how.arch], how.form, how.instructions, how.progress, how.mode)
+    return Outcome(result.outputs, result.form, result.seconds, tuple(result.notes), result.inexact)
 
 
 def _on_reference(bound: Bound, how: How) -> Outcome:

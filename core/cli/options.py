@@ -36,6 +36,11 @@ Form = Annotated[
     str | None, typer.Option("--form", metavar="NAME", help="loops, registers or shared; default: the measured choice.")
 ]
 
+Mode = Annotated[
+    str,
+    typer.Option("--mode", metavar="NAME", help="exact; or cooperative: fast, and NOT the bits of the architecture."),
+]
+
 
 def console(json_target: str | None = None) -> Console:
     """Where people read: stdout, or stderr where stdout carries the JSON."""
@@ -77,13 +82,15 @@ def describe(launch: Launch) -> dict[str, Any]:
     """A launch as JSON."""
     from dataclasses import asdict, replace
 
-    return {**asdict(replace(launch, outputs={})), "sha256": launch.sha256}
+    return {**asdict(replace(launch, outputs={})), "exact": launch.exact, "sha256": launch.sha256}
 
 
 def print_launch(out: Console, launch: Launch) -> None:
     """What a launch did, for people."""
     form = f", form {launch.form}" if launch.form else ""
     out.print(f"{launch.kernel}: device {launch.device}{form}, {launch.seconds:.3g} s", markup=False)
+    if not launch.exact:
+        out.print("  INEXACT: not the bits of the architecture (mode cooperative)", markup=False)
     for path in launch.paths:
         out.print(f"  {path.place}: {path.instruction}: {path.reason}", markup=False)
     for name, digest in launch.sha256.items():

@@ -13,6 +13,7 @@ from .options import (
     Form,
     Json,
     Kernel,
+    Mode,
     Settings,
     check_json,
     console,
@@ -48,6 +49,7 @@ def command(
     out: Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Write each output to DIR/NAME.npy.")] = None,
     arch: Annotated[str, typer.Option("--arch", help="Whose tensor cores.")] = "sm_86",
     form: Form = None,
+    mode: Mode = "exact",
     shuffle: Annotated[
         int | None,
         typer.Option("--shuffle", metavar="SEED", help="Run the CTAs in a shuffled order, on the reference."),
@@ -87,6 +89,7 @@ def command(
             order=None if shuffle is None else ("shuffled", shuffle),
             races=races,
             progress=progress,
+            mode=mode,
         )
     files = _save(program, made, out) if out is not None else {}
     _print(launch, program, made, files, json)

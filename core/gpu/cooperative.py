@@ -8,10 +8,15 @@ Rules
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
+from .. import isa
 from ..formats import Format
 from ..isa import Instruction
+from ..tile import program as tp
+from .sm86 import inexact
+from .target import Offer, Target
 from .vulkan import api
 
 if TYPE_CHECKING:
@@ -24,18 +29,6 @@ _COMPONENTS = {"f16": 0, "f32": 1, "s8": 3, "s32": 5, "u8": 7}
 _SCOPE_SUBGROUP = 3
 
 
-class Offer(NamedTuple):
-    """One multiply-add: a [m, k] times b [k, n] plus c [m, n], the formats' names, and whether the sum saturates."""
-
-    m: int
-    n: int
-    k: int
-    a: str
-    b: str
-    c: str
-    saturates: bool = False
-
-
 def offer_of(row: Instruction) -> Offer | None:
     """What a matrix row needs, None for types that the extension has not."""
     assert row.shape is not None
@@ -44,6 +37,29 @@ def offer_of(row: Instruction) -> Offer | None:
         return None
     return Offer(row.shape.m, row.shape.n, row.shape.k, *names, bool(row.keywords.get("saturate", False)))
 
+
+# ---- mode="cooperative" ------------------------------------------------------------------------------------------
+
+
+def target_for(device: Device, target: Target) -> Target:
+    """The target of a launch that gives exactness up."""
+    return replace(target, inexact=True)
+
+
+def stand_ins(program: tp.Program, target: Target) -> dict[str, str]:
+    """instruction -> what computes its contractions instead; empty for an exact launch."""
+    if not target.inexact:
+        return {}
+    keys = dict.fromkeys(c.instruction for c in program.contractions())
+    return {key: inexact.NAME for key in keys if inexact.applies(isa.lookup(key))}
+
+
+def describe(found: dict[str, str]) -> str:
+    """What a launch gave up, for its notes."""
+    return "; ".join(f"{name} in place of {key}" for key, name in found.items())
+
+
+# ---- what a device offers ----------------------------------------------------------------------------------------
 
 _known: dict[str, frozenset[Offer]] = {}
 

@@ -20,7 +20,7 @@ from .. import isa, log
 from ..errors import LoopLimitError, UnavailableError
 from ..isa import Arch
 from ..tile import program as tp
-from . import mapping, measure, parts, probe
+from . import cooperative, mapping, measure, parts, probe
 from .access import stored_bits
 from .emitter import Job, Shader
 from .parts import Part, Ready
@@ -38,12 +38,16 @@ KEPT_SHADERS = 256
 
 @dataclass
 class Result:
-    """Outputs as codes by tensor name, the form that ran, seconds on the device, and what to tell the user."""
+    """Outputs as codes by tensor name, the form that ran, seconds on the device, and what to tell the user.
+
+    inexact: instruction -> what computed its contractions instead, where `mode` allowed that.
+    """
 
     outputs: dict[str, np.ndarray]
     form: str
     seconds: float
     notes: list[str] = field(default_factory=list)
+    inexact: dict[str, str] = field(default_factory=dict)
 
 
 _shaders: OrderedDict[object, Shader] = OrderedDict()
@@ -58,9 +62,12 @@ def run(
     form: str | None,
     instructions: str | None,
     progress: Callable[[int, int], None] | None = None,
+    mode: str = "exact",
 ) -> Result:
-    """Executes the launch; raises before anything is written."""
+    """Executes the launch; raises before anything is written. mode: `cooperative` gives exactness up (`inexact`)."""
     target = probe.target_for(device, instructions_of(bound.program), instructions)
+    if mode == "cooperative":
+        target = cooperative.target_for(device, target)
     buffers: dict[str, Buffer] = {}
     notes: list[str] = []
     seconds, used = 0.0, ""
@@ -81,7 +88,11 @@ def run(
         seconds += _Dispatch(device, part, ready, target, buffers).run(progress)
         notes += [n for n in (ready.shader.description, *ready.choice.notes) if n not in notes]
         used = ready.choice.form
-    return Result(_outputs(bound, target, buffers), used, seconds, notes)
+    inexact = cooperative.stand_ins(program, target)
+    if inexact:
+        used = f"{used}, inexact"
+        notes.insert(0, f"INEXACT, by mode='cooperative': {cooperative.describe(inexact)}")
+    return Result(_outputs(bound, target, buffers), used, seconds, notes, inexact)
 
 
 def _outputs(bound: Bound, target: Target, buffers: dict[str, Buffer]) -> dict[str, np.ndarray]:

@@ -3,11 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 # Accumulators per invocation that a GPU's compiler keeps in registers. Where subgroups may be narrower than 32, lanes
 # share one small register file (Intel: 4 KiB for 8 to 32 lanes); an integrated GPU is given no more (docs/adr/0007).
 GPU_ACCUMULATORS, NARROW_ACCUMULATORS = 16, 8
 WIDE_SUBGROUP = 32
+
+
+class Offer(NamedTuple):
+    """One cooperative-matrix multiply-add: a [m, k] times b [k, n] plus c [m, n], and the formats' names."""
+
+    m: int
+    n: int
+    k: int
+    a: str
+    b: str
+    c: str
+    saturates: bool = False
 
 
 @dataclass(frozen=True)
@@ -19,6 +32,8 @@ class Target:
         (``native``, ``double``, ... or ``integer``); an instruction that is not in it uses its integer form.
     subgroup_sizes: the narrowest and the widest that a shader may be compiled for; a shader can demand one of them
         where `required_subgroup_size`. max_subgroups: of one workgroup that does.
+    inexact, offers: `mode="cooperative"` alone sets these: float contractions need not be exact, and may go through
+        these shapes of the device's own matrix unit (`cooperative`).
     loop_budget: loop trips that one invocation may make in all (lavapipe: 65,535), or None.
     """
 
@@ -42,6 +57,8 @@ class Target:
     fused_fma: bool = False
     denorm_preserve: bool = False
     loop_budget: int | None = None
+    inexact: bool = False
+    offers: frozenset[Offer] = frozenset()
     forms: dict[str, str] = field(default_factory=dict, compare=False)
 
     @property

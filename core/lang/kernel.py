@@ -138,6 +138,7 @@ class Kernel:
         races: bool = False,
         expected: Any = None,
         progress: Callable[[int, int], None] | None = None,
+        mode: str = "exact",
     ) -> Launch:
         """Runs the kernel and returns a `Launch` (design.md 10); outputs are written in place, after success only.
 
@@ -146,7 +147,9 @@ class Kernel:
         (autotune.py). expected: what the outputs must be, as arrays: by name, in order, or the only one;
         DifferenceError where they are not. progress: called with (done, all) units of work.
         order: ``"shuffled"`` or ``("shuffled", seed)`` for the CTAs; races: report elements in which two CTAs meet.
-        These two are debug modes of the reference, and run the default constants.
+        These two are debug modes of the reference, and run the default constants. mode: ``"cooperative"`` gives
+        exactness up for speed: dots of floats go through the device's own matrix unit, else through f32 multiply-adds;
+        `Launch.inexact` and every report say so (docs/adr/0007).
         """
         from ..launch import launch
 
@@ -163,6 +166,7 @@ class Kernel:
             races=races,
             expected=expected,
             progress=progress,
+            mode=mode,
         )
 
     def __call__(self, *args: Any, **options: Any) -> Any:

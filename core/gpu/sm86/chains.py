@@ -26,7 +26,7 @@ from ...formats import F16, Codes
 from ...isa import Arch, Instruction
 from ...spirv.builder import Builder, Value
 from ..target import Target
-from . import chain_cores, integer_tensor, resolve, tensor, tensor_float, tensor_wide
+from . import chain_cores, inexact, integer_tensor, resolve, tensor, tensor_float, tensor_wide
 
 Operand = tuple[Value, ...]
 State = tuple[Value, ...]
@@ -68,8 +68,10 @@ def core(
 
     a_exact16, b_exact16: every value of that operand is an f16 value (an f32 that was widened from f16).
     plain: the caller knows that `is_plain` holds for both operands; the addend may be anything.
-    form: a candidate by name, else `form_of`.
+    form: a candidate by name, else `form_of`. Where `target.inexact` (`mode="cooperative"`) it is no candidate at all.
     """
+    if target.inexact and inexact.applies(instruction):
+        return inexact.InexactCore(instruction)
     chosen = form or _chosen(instruction, target, a_exact16 and b_exact16)
     if chosen not in candidates(instruction):
         raise UsageError(f"{instruction.key} has no form {chosen!r}; it has {', '.join(candidates(instruction))}")
