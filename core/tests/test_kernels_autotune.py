@@ -14,7 +14,15 @@ import pytest
 from phobos_sim import autotune
 from phobos_sim import launch as launch_module
 from phobos_sim.autotune import Tuning
-from phobos_sim.errors import DifferenceError, KernelError, LaunchError, Source, UsageError
+from phobos_sim.errors import (
+    DifferenceError,
+    DispatchTimeout,
+    KernelError,
+    LaunchError,
+    Source,
+    UnavailableError,
+    UsageError,
+)
 from phobos_sim.lang.kernel import Kernel
 from phobos_sim.lang.load import parse_source
 from phobos_sim.launch import Launch
@@ -253,6 +261,40 @@ def test_an_error_of_the_default_is_the_launch_s(text: str, grid: Any, error: ty
     assert (y == 7).all()
 
 
+def test_a_default_that_cannot_run_is_the_launch_s_error_unless_expected_decides(
+    seconds: dict[int, float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x, y = rows()
+    wanted = default_sums(x)
+
+    def refused(bound: Any, how: Any) -> Any:
+        if first_constant(bound) == 4:
+            raise UnavailableError("no room for this variant")
+        return launch_module.execute(bound, how)
+
+    monkeypatch.setattr(autotune, "execute", refused)
+    with pytest.raises(UnavailableError, match="no room"):
+        total(x, y)
+    assert (y == 7).all()
+    done = total(x, y, expected=wanted)
+    assert verdicts(done.tuning) == {4: "failed", 2: "equal", 16: "differs"} and done.constants == {"R": 2}
+    assert done.tuning is not None and done.tuning.variants[0].detail == "no room for this variant"
+
+
+def test_a_lost_device_ends_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, y = rows()
+
+    def lost(bound: Any, how: Any) -> Any:
+        if first_constant(bound) == 2:
+            raise DispatchTimeout("it does not end")
+        return launch_module.execute(bound, how)
+
+    monkeypatch.setattr(autotune, "execute", lost)
+    with pytest.raises(DispatchTimeout):
+        total(x, y)
+    assert (y == 7).all()
+
+
 # ---- the caller's reference --------------------------------------------------------------------------------------
 
 
@@ -426,6 +468,16 @@ def test_a_damaged_file_is_a_new_search(damage: str | None, tmp_path: Path) -> N
     assert source_of(total(*rows())) == "search"
     autotune.forget()
     assert source_of(total(*rows())) == "disk"
+
+
+def test_a_file_of_another_problem_is_a_new_search(tmp_path: Path) -> None:
+    total(*rows())
+    (file,) = (tmp_path / "tuning").glob("*.json")
+    data = json.loads(file.read_text())
+    data["problem"]["values"] = {"M": 17}
+    file.write_text(json.dumps(data))
+    autotune.forget()
+    assert source_of(total(*rows())) == "search"
 
 
 def test_a_winner_that_the_source_does_not_offer_is_a_new_search(tmp_path: Path) -> None:

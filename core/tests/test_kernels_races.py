@@ -72,6 +72,7 @@ def test_both_places_are_named() -> None:
         """
         def k(X: ph.tensor[ph.f32][N], Y: ph.tensor[ph.f32][N]):
             b: ph.let = ph.ctx.block.x
+            X[b] = 0.0
             Y[b] = 1.0
             if b == 2:
                 Y[1] = 2.0
@@ -80,8 +81,8 @@ def test_both_places_are_named() -> None:
         floats(8),
         floats(8),
     )
-    assert error.span.line == FIRST + 4
-    assert error.message == f"a race: CTA (2, 0, 0) writes Y[1], which CTA (1, 0, 0) wrote at line {FIRST + 2}"
+    assert error.span.line == FIRST + 5
+    assert error.message == f"a race: CTA (2, 0, 0) writes Y[1], which CTA (1, 0, 0) wrote at line {FIRST + 3}"
 
 
 def test_a_read_of_what_another_cta_writes_is_a_race_in_either_order() -> None:
@@ -135,6 +136,9 @@ def test_a_grid_barrier_orders_both_sides() -> None:
     watched(text.format(wait="ph.grid_barrier(bar)"), (4,), y, bar)
     assert y.tolist() == [10, 11, 12, 13]
     race(text.format(wait="pass"), (4,), y, bar)
+    early = text.replace("Y[b] = b", "x: ph.let = Y[3 - b]").replace("Y[3 - b] = Y[3 - b] + 10", "Y[b] = x")
+    watched(early.format(wait="ph.grid_barrier(bar)"), (4,), y, bar)
+    race(early.format(wait="pass"), (4,), y, bar)
     # the same after the barrier is a race again
     late = text.replace("Y[3 - b] = Y[3 - b] + 10", "Y[0] = 10")
     error = race(late.format(wait="ph.grid_barrier(bar)"), (4,), y, bar)

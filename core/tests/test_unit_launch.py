@@ -60,16 +60,16 @@ def test_observed_launches_hold_no_arrays(scale: Kernel) -> None:
 @pytest.fixture
 def prepared(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
     """Every analysis that launches on a device make."""
-    from phobos_sim.gpu import run as gpu_run
+    from phobos_sim.tile import facts
 
     seen: list[Any] = []
-    analyse = gpu_run.facts_of.analyse
+    analyse = facts.analyse
 
     def counted(*args: Any) -> Any:
         seen.append(args)
         return analyse(*args)
 
-    monkeypatch.setattr(gpu_run.facts_of, "analyse", counted)
+    monkeypatch.setattr(facts, "analyse", counted)
     yield seen
 
 
