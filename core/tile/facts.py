@@ -190,7 +190,7 @@ class _Analysis:
 
     def set(self, value: Value, found: Range) -> None:
         self.ranges[value] = found
-        if value.element.name == "s64" and value.shape == () and (found.lo < -INT32 or found.hi > INT32):
+        if value.element.name == "s64" and value.shape == () and (found.lo < -INT32 - 1 or found.hi > INT32):
             self.facts.index32 = False
 
     def block(self, block: Block) -> None:
@@ -248,8 +248,9 @@ class _Analysis:
         elif instruction.startswith("cvt.s64.") and args[0] in self.ranges:
             self.set(result, self.of(args[0]))
         else:
-            narrow = args[0] if instruction.startswith("cvt.") and args[0].element.is_integer else result
-            self.set(result, TOP if narrow.element.bits > 32 else _span(-(1 << 31), INT32, 1))
+            widened = instruction.startswith("cvt.") and args[0].element.is_integer and args[0].element.bits <= 32
+            known = widened or result.element.bits <= 32
+            self.set(result, _span(-(1 << 31), INT32, 1) if known else TOP)
 
     def slice(self, op: Op, starts: tuple[Value, ...], sizes: tuple[int | None, ...], extents: tuple[int, ...]) -> None:
         self.facts.order.append(op)
