@@ -84,18 +84,20 @@ def test_a_launch_like_an_earlier_one_prepares_nothing(scale: Kernel, prepared: 
     assert not prepared
 
 
-@pytest.mark.parametrize("what", ["extents", "grid", "integer", "alias", "form", "arch", "instructions"])
+@pytest.mark.parametrize("what", ["extents", "grid", "grid shape", "integer", "alias", "form", "arch", "instructions"])
 def test_whatever_a_shader_depends_on_prepares_anew(what: str, scale: Kernel, prepared: list[Any]) -> None:
     device = helpers.llvmpipe()
     x, y = arrays()
     scale.launch((4,), x, y, 2.0, 0, device=device)
     prepared.clear()
-    n, grid, options = 0, 4, {"device": device}
+    n, grid, options = 0, (4,), {"device": device}
     match what:
         case "extents":
             x, y = arrays(250)
         case "grid":
-            grid = 3
+            grid = (3,)
+        case "grid shape":
+            grid = (1, 4)
         case "integer":
             n = 7
         case "alias":
@@ -106,9 +108,9 @@ def test_whatever_a_shader_depends_on_prepares_anew(what: str, scale: Kernel, pr
             options["arch"] = "sm_80"
         case "instructions":
             options["instructions"] = "integer"
-    wanted = [y.copy(), y.copy()]
+    wanted = y.copy()
     source = x.copy()
-    scale.launch((grid,), source, source if what == "alias" else wanted[0], 2.0, n, device="reference")
-    scale.launch((grid,), x, y, 2.0, n, **options)
-    helpers.assert_codes(y, source if what == "alias" else wanted[0], what)
+    scale.launch(grid, source, source if what == "alias" else wanted, 2.0, n, device="reference")
+    scale.launch(grid, x, y, 2.0, n, **options)
+    helpers.assert_codes(y, source if what == "alias" else wanted, what)
     assert prepared
