@@ -136,6 +136,8 @@ def _rna_tf32(code: int, total: int | None, unit: int, source: Format, target: F
     last = field - F32.bias - TF32.fraction_bits
     dropped = code & ((1 << TF32.ignored_bits) - 1)
     direction = "exact" if not dropped else "away from zero" if dropped >= half else "toward zero"
+    if result & (F32.sign_bit - 1) == F32.infinity:
+        direction = "overflow"
     significand = abs(total)
     rounding = Rounding(
         "rna", total < 0, unit, significand.bit_length() - 1 + unit if significand else None, last,

@@ -179,7 +179,9 @@ def _difference(bound: Bound, arch: str, outputs: dict[str, Codes], outcome: Out
 
 def _notes(bound: Bound, other: str) -> Iterator[str]:
     rows = [isa.lookup(contract.instruction) for contract in bound.program.contractions()]
-    if other == "ieee" and not any(row.family == "tensor" for row in rows):
+    if not rows:
+        yield "This kernel has no contraction, so both sides are the same arithmetic."
+    elif other == "ieee" and not any(row.family == "tensor" for row in rows):
         yield "No contraction of this kernel runs on tensor cores, so `ieee` changes nothing."
     elif other in isa.ARCHS and not any(row.family == "tensor" for row in rows):
         yield "No contraction of this kernel runs on tensor cores, and everything else is the same on both."

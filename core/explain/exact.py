@@ -140,11 +140,11 @@ def _quarter_sine(rest: Fraction) -> Fraction:
     if rest in (0, 1):
         return rest
     angle = _WORK.multiply(_decimal(rest), _WORK.divide(_pi(), Decimal(2)))
-    square = _WORK.multiply(angle, angle)
+    turned = _WORK.multiply(angle, angle).copy_negate()  # a unary minus would round to 28 digits
     term, total, n = angle, angle, 1
     limit = Decimal(10).scaleb(-DIGITS - 10)
-    while abs(term) > limit:
-        term = _WORK.divide(_WORK.multiply(term, -square), Decimal((n + 1) * (n + 2)))
+    while term.copy_abs() > limit:
+        term = _WORK.divide(_WORK.multiply(term, turned), Decimal((n + 1) * (n + 2)))
         total = _WORK.add(total, term)
         n += 2
     return _fraction(total)

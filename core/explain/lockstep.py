@@ -189,6 +189,7 @@ class _Follower(threading.Thread):
         self.tensors = _copies(bound)
         self.queue: queue.Queue[_Event | None] = queue.Queue(AHEAD)
         self.fault: BaseException | None = None
+        self.ended = False
         self._bound = bound
         self._wide = narrowed(bound.program)
 
@@ -222,9 +223,12 @@ class _Follower(threading.Thread):
                 continue
 
     def take(self) -> _Event | None:
-        """The next value; None at the end."""
+        """The next value; None at the end, and ever after."""
+        if self.ended:
+            return None
         event = self.queue.get()
-        if event is None and self.fault is not None:
+        self.ended = event is None
+        if self.ended and self.fault is not None:
             raise self.fault
         return event
 
@@ -348,7 +352,11 @@ class _Comparer:
     def stored(self, cta: interpreter.Cta, op: Store, written: Slices) -> None:
         event = self._partner(cta, op)
         wide = self._wide.get(op)
-        if event is None or wide is None or event.wide is None:
+        if event is None:
+            return
+        if wide is None or event.wide is None:
+            if op.value.shape:
+                self._keep_worst(op.tensor, cta.values[op.value], event.codes, op.value.element)
             return
         here, there = cta.values[wide], event.wide
         record = self.outcome.wide.get(op.tensor)
