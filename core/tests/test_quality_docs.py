@@ -60,3 +60,10 @@ def test_the_demo_prints_what_the_readme_shows() -> None:
     assert first.endswith("True")
     assert first in shown and dot in shown and digest in shown
     assert "agree in every bit" in done.stdout or "this ran on the numpy reference" in done.stdout
+
+
+def test_the_guide_names_every_environment_variable_of_the_package() -> None:
+    guide = (ROOT / "docs" / "user-guide.md").read_text()
+    sources = [path for path in (ROOT / "core").rglob("*.py") if "tests" not in path.parts]
+    read = {name for path in sources for name in re.findall(r"\bPHOBOS_[A-Z_]+", path.read_text())}
+    assert {name for name in read if f"`{name}`" not in guide} == set()
