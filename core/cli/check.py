@@ -8,6 +8,7 @@ for ``torch.cuda`` has nothing to wait for, and its kernels run on this package'
 from __future__ import annotations
 import __future__
 
+import gc
 import sys
 from contextlib import nullcontext
 from pathlib import Path
@@ -52,6 +53,7 @@ def command(
 
 
 def _import_torch() -> Any:
+    gc.disable()  # torch's objects stay: every full collection among them takes 0.1 s, and importing makes many
     try:
         import torch
     except ImportError as error:
@@ -59,6 +61,9 @@ def _import_torch() -> Any:
             f"check needs torch, which cannot be imported here ({error}); nothing else of phobos-sim uses it.\n"
             f"  {sys.executable} -m pip install torch==2.13.0   (a CPU build is enough)"
         ) from error
+    finally:
+        gc.enable()
+    gc.freeze()
     return torch
 
 

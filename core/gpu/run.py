@@ -63,8 +63,12 @@ def run(
     instructions: str | None,
     progress: Callable[[int, int], None] | None = None,
     mode: str = "exact",
+    default: str | None = None,
 ) -> Result:
-    """Executes the launch; raises before anything is written. mode: `cooperative` gives exactness up (`inexact`)."""
+    """Executes the launch; raises before anything is written.
+
+    mode: `cooperative` gives exactness up (`inexact`). default: the mapping for `form` None, if not the measured one.
+    """
     target = probe.target_for(device, instructions_of(bound.program), instructions)
     if mode == "cooperative":
         target = cooperative.target_for(device, target)
@@ -77,10 +81,10 @@ def run(
     written = frozenset(name for name, first in bound.aliases.items() if first in changed)
 
     def preferred() -> str:
-        return measure.preferred(device, measure.kind_of(program))
+        return default or measure.preferred(device, measure.kind_of(program))
 
     def prepare(part: Part, counted: bool = False) -> Ready:
-        return _ready(part, target, arch, form, preferred, written, counted)
+        return _ready(part, target, arch, form, default, preferred, written, counted)
 
     for part, ready in parts.of(bound, prepare, target):
         for note in ready.choice.notes:
@@ -112,6 +116,7 @@ def _ready(
     target: Target,
     arch: Arch,
     form: str | None,
+    default: str | None,
     preferred: Callable[[], str],
     written: frozenset[str],
     counted: bool,
@@ -127,6 +132,7 @@ def _ready(
         tuple(target.forms.items()),
         arch.name,
         form,
+        default,
         bound.grid,
         part.count,
         tuple(bound.dims.items()),

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+
 from ..errors import Source, Span
 from ..formats import F16, F32, S64, Format
 from ..tile.program import (
@@ -104,9 +107,24 @@ def pointwise() -> Program:
     return _program("pointwise", [(t, F32, ("N",)) for t in "XYZ"], Block(ops=w.ops), 256)
 
 
-#: kind -> (program, extents of its dims, grid)
-SAMPLES = {
-    "contraction": (contraction, {"M": 512, "N": 512, "K": 256}, (8, 8, 1)),
-    "reduction": (reduction, {"M": 2048, "W": 512}, (512, 1, 1)),
-    "pointwise": (pointwise, {"N": 1 << 20}, (1024, 1, 1)),
+@dataclass(frozen=True)
+class Sample:
+    """A program with the extents and the grid that it is timed on."""
+
+    make: Callable[[], Program]
+    dims: dict[str, int]
+    grid: tuple[int, int, int]
+
+
+#: On a CPU device, where compiling takes longer than running and nobody should wait for either.
+SMALL = {
+    "contraction": Sample(contraction, {"M": 256, "N": 256, "K": 128}, (4, 4, 1)),
+    "reduction": Sample(reduction, {"M": 256, "W": 512}, (64, 1, 1)),
+    "pointwise": Sample(pointwise, {"N": 1 << 19}, (512, 1, 1)),
+}
+#: On a GPU: enough work for all of it.
+LARGE = {
+    "contraction": Sample(contraction, {"M": 1024, "N": 1024, "K": 512}, (16, 16, 1)),
+    "reduction": Sample(reduction, {"M": 8192, "W": 512}, (2048, 1, 1)),
+    "pointwise": Sample(pointwise, {"N": 1 << 22}, (4096, 1, 1)),
 }

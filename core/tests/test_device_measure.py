@@ -1,0 +1,75 @@
+"""The default mapping is measured once per kind of work, under the very choices that a launch would make."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from helpers import assert_codes
+from phobos_sim.gpu import device as devices
+from phobos_sim.gpu import measure, samples
+from phobos_sim.gpu.run import run
+from phobos_sim.isa import SM86
+from phobos_sim.launch import Bound
+from runtime_samples import device_name
+
+pytestmark = pytest.mark.device
+KINDS = ("contraction", "reduction", "pointwise")
+
+
+@pytest.fixture
+def gpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> devices.Device:
+    """The device under test with nothing measured, and a cache folder of its own."""
+    monkeypatch.setenv("PHOBOS_CACHE", str(tmp_path))
+    monkeypatch.setattr(measure, "_known", {})
+    return devices.open_device(device_name())
+
+
+def bound_of(kind: str) -> Bound:
+    sample = samples.SMALL[kind]
+    program, rng = sample.make(), np.random.default_rng(0)
+    shapes = {t.name: tuple(sample.dims[str(d)] for d in t.dims) for t in program.tensors}
+    tensors = {
+        t.name: rng.integers(0, 1 << 14, shapes[t.name]).astype(f"uint{t.element.bits}") for t in program.tensors
+    }
+    return Bound(program, tensors, {}, sample.dims, sample.grid, {name: name for name in tensors})
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_samples_run_under_both_mappings_with_equal_bits(gpu: devices.Device, kind: str) -> None:
+    bound = bound_of(kind)
+    first, second = (run(gpu, bound, SM86, None, None, default=form) for form in ("registers", "shared"))
+    assert (first.form, second.form) == ("registers", "shared")
+    for name, codes in first.outputs.items():
+        assert_codes(second.outputs[name], codes)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_large_samples_are_the_same_programs(kind: str) -> None:
+    small, large = samples.SMALL[kind], samples.LARGE[kind]
+    assert small.make is large.make and small.dims.keys() == large.dims.keys()
+    assert measure.kind_of(small.make()) == kind
+
+
+def test_a_verdict_is_asked_for_once_and_kept(
+    gpu: devices.Device, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    asked: list[str] = []
+
+    def pick(device: devices.Device, kind: str) -> str:
+        asked.append(kind)
+        return "shared"
+
+    monkeypatch.setattr(measure, "_measure", pick)
+    bound = bound_of("pointwise")
+    assert [run(gpu, bound, SM86, None, None).form for _ in range(2)] == ["shared", "shared"]
+    assert asked == ["pointwise"]
+    (file,) = tmp_path.glob("mappings-*.json")
+    assert json.loads(file.read_text()) == {"pointwise": "shared"}
+    measure._known.clear()
+    assert measure.preferred(gpu, "pointwise") == "shared" and asked == ["pointwise"]
+    file.write_text('{"pointwise": "loops"}')  # damaged: measured anew
+    measure._known.clear()
+    assert measure.preferred(gpu, "pointwise") == "shared" and asked == ["pointwise", "pointwise"]
