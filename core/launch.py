@@ -428,19 +428,19 @@ def _grid(program: Program, grid: Any, dims: Mapping[str, int]) -> tuple[int, in
 def _aliases(program: Program, tensors: Mapping[str, np.ndarray]) -> dict[str, str]:
     """tensor -> first tensor that is the same array; partial overlap is an error where one of the two is written."""
     aliases: dict[str, str] = {}
-    written = program.written()
     for name, codes in tensors.items():
-        aliases[name] = name
-        for other in aliases:
-            if other == name or not np.may_share_memory(codes, tensors[other]):
-                continue
-            same = codes.ctypes.data == tensors[other].ctypes.data and codes.nbytes == tensors[other].nbytes
-            if same and codes.dtype == tensors[other].dtype:
-                aliases[name] = aliases[other]
-                break
-            if (name in written or other in written) and codes.nbytes and tensors[other].nbytes:
+        aliases[name] = next((aliases[other] for other in aliases if _is_same(codes, tensors[other])), name)
+    firsts = list(dict.fromkeys(aliases.values()))
+    written = {aliases[name] for name in program.written()}
+    for i, name in enumerate(firsts):
+        for other in firsts[:i]:
+            if (name in written or other in written) and np.may_share_memory(tensors[name], tensors[other]):
                 raise LaunchError(
                     f"kernel {program.name}: {other} and {name} overlap in memory without being the same array, "
                     "and one of them is written; pass a copy"
                 )
     return aliases
+
+
+def _is_same(a: np.ndarray, b: np.ndarray) -> bool:
+    return a.ctypes.data == b.ctypes.data and a.nbytes == b.nbytes > 0 and a.dtype == b.dtype

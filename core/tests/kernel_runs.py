@@ -103,9 +103,10 @@ def forms(kernel: Any, constants: Mapping[str, int] | None = None) -> tuple[str 
 
 
 def same(got: Sequence[Any], expected: Sequence[Any], what: str) -> None:
-    for position, (a, b) in enumerate(zip(got, expected, strict=True)):
-        if isinstance(a, np.ndarray):
-            helpers.assert_codes(a, b, f"{what}, argument {position}")
+    """Every array of a launch's arguments equals the expected one, which come in order; scalars are passed over."""
+    arrays_got, arrays_expected = ([x for x in args if isinstance(x, np.ndarray)] for args in (got, expected))
+    for position, (a, b) in enumerate(zip(arrays_got, arrays_expected, strict=True)):
+        helpers.assert_codes(a, b, f"{what}, array {position}")
 
 
 def reference(kernel: Any, grid: Any, args: Sequence[Any], **options: Any) -> list[Any]:

@@ -1,0 +1,122 @@
+"""Loops, branches, jumps and carried tiles on every form, and what happens at the end of the device's loop count.
+
+lavapipe stops all loops of an invocation after 65,535 trips and says nothing (docs/adr/0004). Tests below lower the
+budget, so that launches are cut as long ones are, with trips that `reference` makes in no time.
+
+Seen to fail with: carried tiles assigned one after the other; the trips of a piece not held against the loop's own
+end; stores before a cut loop made again by every piece; a loop of unknown count that nobody counts.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from helpers import llvmpipe
+from kernel_cases import CONTROL, PRODUCTS, Case
+from kernel_runs import agree, arguments, facts, module, on_device, same
+from phobos_sim.errors import LoopLimitError
+
+control = module("control")
+SHARED = ("registers", "shared", None)
+
+
+@pytest.mark.parametrize("case", CONTROL, ids=lambda case: case.id)
+def test_control_agrees(case: Case) -> None:
+    case.agree()
+
+
+# ---- long loops ----------------------------------------------------------------------------------------------------
+
+LONG = {
+    "two_long_loops": ((3,), {"G": 3}, (90,)),
+    "nested_long": ((3,), {"G": 3}, (3, 70)),
+    "triangle": ((5,), {"M": 19, "K": 30}, ()),
+    "in_place_then_long": ((1,), {}, (97,)),
+    "fibonacci": ((1,), {}, (90,)),
+    "wide_swap": ((1,), {}, (91,)),
+    "long_in_branch": ((3,), {"G": 3}, (20,)),
+}
+
+
+@pytest.mark.parametrize("budget", [100, 40])
+@pytest.mark.parametrize("name", LONG)
+def test_long_loops_are_cut(name: str, budget: int) -> None:
+    grid, dims, scalars = LONG[name]
+    kernel = getattr(control, name)
+    with facts(loop_budget=budget):
+        agree(kernel, grid, arguments(kernel, dims, *scalars, kind="edge"), registers=False)
+
+
+@pytest.mark.parametrize("form", ["registers", "shared", None])
+def test_a_product_over_a_long_k_is_cut(form: str | None) -> None:
+    kernel = module("products").f32_fma
+    with facts(loop_budget=40):
+        agree(kernel, (2, 2), arguments(kernel, {"M": 23, "N": 19, "K": 301}), only=[form])
+
+
+def test_the_recorded_form_is_cut() -> None:
+    """One product in small loops takes 304 trips, so 320 is one product a dispatch."""
+    kernel = module("products").f16_tensorcore
+    args = arguments(kernel, {"M": 37, "N": 35, "K": 70}, kind="edge")
+    with facts(loop_budget=320):
+        agree(kernel, (2, 2), args, only=["loops"])
+
+
+@pytest.mark.parametrize("form", SHARED)
+def test_no_trip_is_lost_beyond_the_devices_count(form: str | None) -> None:
+    """70,000 trips of the real device: every one is an exact increment."""
+    kernel, x = control.count_up, np.arange(24, dtype=np.float32).reshape(3, 8)
+    launched, after = on_device(kernel, (3,), [x, np.zeros(3, np.int32), 70_000], llvmpipe(), form)
+    turns = np.array([69_999, 70_000, 70_001], np.int32)
+    same(after, [x + turns[:, None].astype(np.float32), turns], f"form {form}")
+
+
+def test_a_trip_that_cannot_be_cut_is_an_error() -> None:
+    kernel = module("products").f16_tensorcore
+    args = arguments(kernel, {"M": 32, "N": 32, "K": 16})
+    with facts(loop_budget=40), pytest.raises(LoopLimitError, match=r"products.py:\d+:\d+: kernel f16_tensorcore needs"):
+        on_device(kernel, (1, 1), args, llvmpipe(), "loops")
+    assert (args[2] == arguments(kernel, {"M": 32, "N": 32, "K": 16})[2]).all()
+
+
+# ---- loops of unknown count ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", SHARED)
+def test_an_endless_loop_is_an_error(form: str | None) -> None:
+    x = np.full(4, 7, np.int32)
+    line = control.endless.program().body.ops[-1].span.line
+    with pytest.raises(LoopLimitError, match=r"control.py:\d+: a loop of kernel endless did not end") as caught:
+        control.endless.launch((1,), x, device=llvmpipe(), form=form)
+    text = control.endless.source.text.splitlines()
+    named = int(str(caught.value).split("control.py:")[1].split(":")[0])
+    assert text[named - 1].strip().startswith("while") and named < line + 1
+    assert (x == 7).all()
+
+
+def test_the_reference_stops_where_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PHOBOS_MAX_TRIPS", "500")
+    x = np.full(4, 7, np.int32)
+    with pytest.raises(LoopLimitError, match="PHOBOS_MAX_TRIPS"):
+        control.endless.launch((1,), x, device="reference")
+    assert (x == 7).all()
+
+
+@pytest.mark.parametrize("form", SHARED)
+def test_a_count_from_memory_is_counted(form: str | None) -> None:
+    """60 trips fit a budget of 100, 200 do not: they are neither lost nor made."""
+    x, y = np.ones(8, np.float32), np.zeros(8, np.float32)
+    with facts(loop_budget=100):
+        launched, after = on_device(
+            control.counted_by_memory, (1,), [np.array([60, 0], np.int32), x, y], llvmpipe(), form
+        )
+        assert (after[2] == 61).all()
+        with pytest.raises(LoopLimitError, match="counted_by_memory did not end within the 100 trips"):
+            on_device(control.counted_by_memory, (1,), [np.array([200, 0], np.int32), x, y], llvmpipe(), form)
+
+
+def test_every_product_is_right_at_any_budget() -> None:
+    """The smallest budget at which a kernel still fits cuts its loop into single trips."""
+    case = next(c for c in PRODUCTS if c.kernel == "bf16_fma")
+    with facts(loop_budget=30):
+        case.agree()
