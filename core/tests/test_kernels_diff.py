@@ -244,6 +244,8 @@ def test_statistics_of_codes() -> None:
     assert found.heat == ((0.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0),)
     integers = compare("C", "C", S32, True, np.array([1, 0xFFFFFFFF], np.uint32), np.array([1, 2], np.uint32))
     assert integers.kinds == {"value": 1} and integers.worst[0].steps == 3
+    thirds = compare("C", "C", F32, True, np.zeros(4, np.uint32), np.array([1, 3, 5, 8], np.uint32))
+    assert dict(thirds.histogram) == {"1 ulp": 1, "2 ulp": 0, "3 to 4 ulp": 1, "5 to 8 ulp": 2}
     assert farness(np.uint16(0), np.uint16(0x8000), F16) == 0.25
 
 

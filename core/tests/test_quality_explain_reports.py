@@ -7,6 +7,7 @@ import json
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from phobos_sim.explain import document as doc
 from phobos_sim.explain.explanation import DotExplanation
 from phobos_sim.explain.report import Report
 from phobos_sim.recordings import home
+from phobos_sim.recordings.loader import load
 from recording_samples import recorded
 from rich.console import Console
 
@@ -215,6 +217,9 @@ def test_recorded_results_of_every_kind_are_explained(tmp_path: Path) -> None:
         code = explanation.dot.code if isinstance(explanation, DotExplanation) else explanation.code
         assert code == found.expected  # this recording was made by the reference
     assert "the same" in str(explanation)
+    product = next(row for row in load(tmp_path / "card" / "gemm.npz").manifest.rows if row.kind == "gemm")
+    turned = replace(product, k_order=product.k_order[::-1])
+    assert sources._tiles(turned)[:9].tolist() == [*range(120, 128), 112]
     with pytest.raises(sim.UsageError, match="no result of HFMA2"):
         sources.reference(f"{tmp_path / 'card' / 'half.npz'}:HFMA2:999999")
     with pytest.raises(sim.UsageError, match="no row"):

@@ -76,6 +76,26 @@ def test_sums_that_need_rationals_get_them(monkeypatch: pytest.MonkeyPatch) -> N
     assert int(found[0, 0]) == expected
 
 
+@pytest.mark.parametrize("way", ["ieee", "exact"])
+def test_zeros_have_the_sign_of_ieee_754(way: str) -> None:
+    """-0 only where every term is -0; a sum that cancels is +0."""
+    row = isa.lookup("HMMA.16816.F32")
+    minus, plus, one = (
+        np.full((1, 16), 0x8000, np.uint16),
+        np.zeros((1, 16), np.uint16),
+        np.full((16, 1), 0x3C00, np.uint16),
+    )
+    mixed = np.array([[0x8000] * 15 + [0]], np.uint16)
+    seed = np.full((1, 1), 0x80000000, np.uint32)
+    arithmetic_of = getattr(arithmetic, way)
+    for left, addend, code in ((minus, seed, 0x80000000), (plus, seed, 0), (mixed, seed, 0), (minus, seed & 0, 0)):
+        found = arithmetic_of().contract(row, left, one, addend)
+        assert found is not None and int(found[0, 0]) == code
+    cancels = np.array([[0xBC00] + [0] * 15], np.uint16)
+    found = arithmetic_of().contract(row, cancels, one, np.full((1, 1), 0x3F800000, np.uint32))
+    assert found is not None and int(found[0, 0]) == 0
+
+
 def test_what_stays_as_it_is() -> None:
     """Only tensor cores for ieee; nothing of integers and f64 for exact."""
     one = np.ones((1, 1), np.uint32)
