@@ -281,7 +281,7 @@ def _on_reference(bound: Bound, how: How) -> Outcome:
     copies: dict[str, np.ndarray] = {}
     for name, codes in bound.tensors.items():
         first = bound.aliases[name]
-        copies[name] = copies[first] if first in copies else codes.copy()
+        copies[name] = copies[first].reshape(codes.shape) if first in copies else codes.copy()
     started = perf_counter()
     run(
         bound.program, copies, bound.scalars, bound.grid,

@@ -35,7 +35,9 @@ class Case:
     @property
     def id(self) -> str:
         numbers = [f"{name}{value}" for name, value in {**self.constants, **self.dims}.items()]
-        return "-".join([self.kernel, *numbers, *map(str, self.scalars), *([] if self.kind == "edge" else [self.kind])])
+        own = [] if self.arguments is None else ["own"]
+        kind = [] if self.kind == "edge" else [self.kind]
+        return "-".join([self.kernel, *numbers, *map(str, self.scalars), *kind, *own])
 
     def load(self) -> Any:
         return getattr(kr.module(self.file), self.kernel)
@@ -203,6 +205,11 @@ def _one_array(times: int, apart: int = 0) -> Callable[[], list[np.ndarray]]:
     return make
 
 
+def _two_shapes() -> list[np.ndarray]:
+    x = np.arange(1, 257, dtype=np.float32).reshape(4, 64)
+    return [x, x.reshape(-1), np.zeros((4, 64), np.float32)]
+
+
 MEMORY = [
     _m("views", (1,)),
     _m("in_place_exp", (3,), M=10, N=16),
@@ -212,6 +219,8 @@ MEMORY = [
     _m("add", (3, 2), M=0, N=20),  # an empty tensor
     _m("add", (3, 2), M=10, N=20, arguments=_one_array(3)),
     _m("add", (3, 2), M=10, N=20, arguments=_one_array(2, apart=1)),
+    _m("two_shapes", (1,), N=256, registers=False),
+    _m("two_shapes", (1,), arguments=_two_shapes, registers=False),
     *(_m("shifted", (3, 2), *by, M=10, N=20) for by in ((-2, -5), (3, 7), (40, 50), (-40, -50))),
     *(_m(name, (1,), 9, N=400, constants={"W": 128}, registers=False) for name in ("windows", "sliding", "trail")),
     _m("overlapping", (1,), N=300, constants={"W": 128}, registers=False),

@@ -88,9 +88,16 @@ def arguments(
 
 
 def copies(args: Sequence[Any]) -> list[Any]:
-    """Copies of the arrays; one that is given twice stays one."""
-    made: dict[int, Any] = {}
-    return [made.setdefault(id(a), a.copy()) if isinstance(a, np.ndarray) else a for a in args]
+    """Copies of the arrays; memory that is given twice stays one, also under two shapes."""
+    made: dict[tuple[int, int], Any] = {}
+
+    def copy(a: Any) -> Any:
+        if not isinstance(a, np.ndarray) or a.size == 0:
+            return a
+        first = made.setdefault((a.ctypes.data, a.nbytes), a.copy())
+        return first.reshape(a.shape)
+
+    return [copy(a) for a in args]
 
 
 # ---- the check ---------------------------------------------------------------------------------------------------

@@ -112,12 +112,21 @@ def accesses(program: Program, aliases: dict[str, str]) -> dict[str, list[Access
     return {name: ops for name, ops in found.items() if any(isinstance(op, Store) for op in ops)}
 
 
-def same_window(a: Access, b: Access) -> bool:
-    return a.sizes == b.sizes and all(x is y for x, y in zip(a.starts, b.starts, strict=True))
+def same_shape(program: Program, a: Access, b: Access) -> bool:
+    """Whether two tensors are surely of one shape: an array may be passed twice, as two shapes."""
+    return program.tensor(a.tensor).dims == program.tensor(b.tensor).dims
 
 
-def disjoint(m: Motion, a: Access, b: Access) -> bool:
+def same_window(program: Program, a: Access, b: Access) -> bool:
+    if a.sizes != b.sizes or not same_shape(program, a, b):
+        return False
+    return all(x is y for x, y in zip(a.starts, b.starts, strict=True))
+
+
+def disjoint(m: Motion, program: Program, a: Access, b: Access) -> bool:
     """Rule 2."""
+    if not same_shape(program, a, b):
+        return False
     for x, y, size_x, size_y in zip(a.starts, b.starts, a.sizes, b.sizes, strict=True):
         (terms, first), (others, second) = m.linear(x), m.linear(y)
         if terms != others or any(m.of(v) for v in terms):
@@ -138,6 +147,6 @@ def out_of_order(program: Program, aliases: dict[str, str]) -> str | None:
             for other in ops[:i]:
                 if isinstance(op, Load) and isinstance(other, Load):
                     continue
-                if not same_window(op, other) and not disjoint(m, op, other):
+                if not same_window(program, op, other) and not disjoint(m, program, op, other):
                     return f"{name} is accessed through slices that may overlap"
     return None

@@ -160,7 +160,7 @@ def memory_allows(program: Program, c: Classes, axis: Axis, aliases: dict[str, s
     for ops in accesses(program, aliases).values():
         for i, op in enumerate(ops):
             for other in ops[: i + 1]:
-                if not same_window(op, other):
+                if not same_window(program, op, other):
                     continue
                 cut = _cut(c, op, axis)
                 if cut != _cut(c, other, axis) or (not cut and (isinstance(op, Load) or isinstance(other, Load))):

@@ -190,3 +190,14 @@ def element_update(X: ph.tensor[ph.f32][M, W], Y: ph.tensor[ph.f32][M, W]):
         x = x * 0.5 + s
         x[0, 63] = s
     Y[m:+1, :] = x
+
+
+@ph.kernel
+@ph.autotune(W=[64])
+@ph.launch(64)
+def two_shapes(X: ph.tensor[ph.f32][4, W], Flat: ph.tensor[ph.f32][N], Y: ph.tensor[ph.f32][4, W]):
+    """May be given one array under two shapes: what one view of it stores, the other one reads."""
+    x: ph.var = X[0:+4, :]
+    Flat[0:+W] = x[1, 0] + Flat[0:+W]
+    Y[0:+4, :] = X[0:+4, :] + x
+    X[0:+4, :] = x * 2.0
