@@ -31,9 +31,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import __version__, expectation, log
+from .binding import Bound
 from .errors import DifferenceError, DispatchTimeout, LaunchError, LoopLimitError, PhobosError, UsageError
 from .formats import Codes, Format
-from .launch import Bound, How, Outcome, execute, prepare
+from .launch import How, Outcome, execute, prepare
 from .tile.program import While, walk
 
 if TYPE_CHECKING:

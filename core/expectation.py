@@ -19,7 +19,7 @@ from .errors import DifferenceError, UsageError
 from .formats import Codes
 
 if TYPE_CHECKING:
-    from .launch import Bound
+    from .binding import Bound
     from .tile.program import Program
 
 

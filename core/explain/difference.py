@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .. import arrays, isa
+from ..binding import Bound, bind, check_arch
 from ..errors import UsageError
 from ..formats import Codes
-from ..launch import Bound, bind, check_arch
 from . import arithmetic, lockstep
 from .comparison import Comparison, compare
 from .explanation import DotExplanation, explain_dot

@@ -23,9 +23,9 @@ from typing import Any
 import numpy as np
 
 from .. import isa
+from ..binding import Bound
 from ..errors import Span
 from ..formats import Codes, Format, distance, dtype_of, is_nan
-from ..launch import Bound
 from ..reference import memory
 from ..reference import program as interpreter
 from ..reference.memory import Slices

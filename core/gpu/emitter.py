@@ -203,7 +203,6 @@ class Emitter:
             self.op(op)
 
     def op(self, op: tp.Op) -> None:
-        b = self.b
         match op:
             case tp.Constant(result=result, code=code):
                 self.env[result] = self.constant(result.element, code)

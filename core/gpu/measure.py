@@ -60,8 +60,8 @@ def _read(path) -> dict[str, str]:  # type: ignore[no-untyped-def]
 
 
 def _measure(device: Device, kind: str) -> str:
+    from ..binding import Bound
     from ..isa import SM86
-    from ..launch import Bound
     from .run import run
     from .samples import LARGE, SMALL
 

@@ -33,7 +33,7 @@ from .emitter import Shader
 from .target import Target
 
 if TYPE_CHECKING:
-    from ..launch import Bound
+    from ..binding import Bound
 
 HIDDEN_BYTES = 64 << 20
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from helpers import assert_codes
+from phobos_sim.binding import Bound
 from phobos_sim.gpu import device as devices
 from phobos_sim.gpu import measure, samples
 from phobos_sim.gpu.run import run
 from phobos_sim.isa import SM86
-from phobos_sim.launch import Bound
 from runtime_samples import device_name
 
 pytestmark = pytest.mark.device
