@@ -33,6 +33,10 @@ class _Marks:
     def like(cls, buffer: Codes) -> _Marks:
         return cls(np.full(buffer.shape, NOBODY, np.int64), np.zeros(buffer.shape, np.int64))
 
+    def seen_as(self, buffer: Codes) -> _Marks:
+        """The same marks under the shape of one of the array's parameters."""
+        return _Marks(self.cta.reshape(buffer.shape), self.place.reshape(buffer.shape))
+
 
 @dataclass
 class Watch:
@@ -46,20 +50,22 @@ class Watch:
 
     def reads(self, name: str, buffer: Codes, inside: Slices, cta: int, span: Span) -> None:
         """A CTA reads these elements: KernelError where another one wrote one of them."""
-        written = self._written.get(id(buffer))
+        memory = _memory(buffer)
+        written = self._written.get(memory)
         if written is not None:
-            self._check(name, "reads", "wrote", written, inside, cta, span)
-        marks = self._read.setdefault(id(buffer), _Marks.like(buffer))
+            self._check(name, "reads", "wrote", written.seen_as(buffer), inside, cta, span)
+        marks = self._read.setdefault(memory, _Marks.like(buffer)).seen_as(buffer)
         before = marks.cta[inside]
         marks.place[inside] = np.where(before == NOBODY, self._number(span), marks.place[inside])
         marks.cta[inside] = np.where((before == NOBODY) | (before == cta), cta, SEVERAL)
 
     def writes(self, name: str, buffer: Codes, inside: Slices, cta: int, span: Span) -> None:
         """A CTA writes these elements: KernelError where another one wrote or read one of them."""
-        written = self._written.setdefault(id(buffer), _Marks.like(buffer))
+        memory = _memory(buffer)
+        written = self._written.setdefault(memory, _Marks.like(buffer)).seen_as(buffer)
         self._check(name, "writes", "wrote", written, inside, cta, span)
-        if id(buffer) in self._read:
-            self._check(name, "writes", "read", self._read[id(buffer)], inside, cta, span)
+        if memory in self._read:
+            self._check(name, "writes", "read", self._read[memory].seen_as(buffer), inside, cta, span)
         written.cta[inside], written.place[inside] = cta, self._number(span)
 
     def barrier(self) -> None:
@@ -90,6 +96,11 @@ class Watch:
             span,
             HINT,
         )
+
+
+def _memory(buffer: Codes) -> int:
+    """Where an array lies: parameters that are one array share it, whatever shape each declares."""
+    return buffer.ctypes.data
 
 
 def _short(other: Span, here: Span) -> str:

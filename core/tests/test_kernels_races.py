@@ -124,6 +124,17 @@ def test_two_parameters_that_are_one_array_are_one_memory() -> None:
     assert error.message == f"a race: CTA (4, 0, 0) reads X[3], which CTA (3, 0, 0) wrote at line {FIRST + 2}"
 
 
+def test_one_array_under_two_shapes_is_one_memory() -> None:
+    text = """
+        def k(X: ph.tensor[ph.f32][N], Y: ph.tensor[ph.f32][1, N]):
+            b: ph.let = ph.ctx.block.x
+            Y[0, b] = X[7 - b]
+    """
+    both = floats(8)
+    error = race(text, (8,), both, both.reshape(1, 8))
+    assert error.message == f"a race: CTA (4, 0, 0) reads X[3], which CTA (3, 0, 0) wrote at line {FIRST + 2}"
+
+
 def test_a_grid_barrier_orders_both_sides() -> None:
     text = """
         def k(Y: ph.tensor[ph.i32][N], bar: ph.tensor[ph.i32][N]):
