@@ -16,6 +16,7 @@ from ..isa import SM86
 from ..tile import regions
 from ..tile.facts import Facts
 from ..tile.program import Program
+from . import cooperative
 from .emitter import Job, Shader
 from .registers import GROUP_INVOCATIONS, RegistersEmitter
 from .shared import SharedEmitter
@@ -55,6 +56,10 @@ def choose(
     preferred: asked for the faster mapping where both can hold the program and no form was asked for.
     """
     notes: list[str] = []
+    if form is None and target.offers:
+        choice = _cooperative(program, target)
+        if choice is not None:
+            return choice
     if form in (None, "registers"):
         try:
             if (
@@ -75,6 +80,17 @@ def choose(
     if form is None and target.is_cpu and target.subgroup_size > 1:
         return Choice("shared", None, 1, target.subgroup_size, "subgroup", tuple(notes))
     return Choice(form or "shared", None, 1, _workgroup(program, target), "workgroup", tuple(notes))
+
+
+def _cooperative(program: Program, target: Target) -> Choice | None:
+    """The workgroup mapping with the device's own matrix unit, where a dot goes through it and its memory suffices."""
+    served = [op for op in program.contractions() if cooperative.offer_for(op, target) is not None]
+    size = _workgroup(program, target)
+    if not served or size % target.subgroup_size or size > target.subgroup_size * target.max_subgroups:
+        return None
+    if sum(cooperative.staged_bytes(op) for op in served) > target.shared_bytes:
+        return None
+    return Choice(cooperative.FORM, None, 1, size, "workgroup")
 
 
 def _workgroup(program: Program, target: Target) -> int:

@@ -28,7 +28,7 @@ from .sm86 import chains, mufu
 from .target import Target
 
 if TYPE_CHECKING:
-    from ..launch import Bound
+    from ..binding import Bound
     from .device import Device
     from .memory import Buffer
 
@@ -40,7 +40,7 @@ KEPT_SHADERS = 256
 class Result:
     """Outputs as codes by tensor name, the form that ran, seconds on the device, and what to tell the user.
 
-    inexact: instruction -> what computed its contractions instead, where `mode` allowed that.
+    inexact: place of a dot -> what computed it instead, where `mode` allowed that.
     """
 
     outputs: dict[str, np.ndarray]
@@ -71,7 +71,7 @@ def run(
     """
     target = probe.target_for(device, instructions_of(bound.program), instructions)
     if mode == "cooperative":
-        target = cooperative.target_for(device, target)
+        target = cooperative.target_for(device, target, bound.program, arch)
     buffers: dict[str, Buffer] = {}
     notes: list[str] = []
     seconds, used = 0.0, ""
@@ -92,10 +92,9 @@ def run(
         seconds += _Dispatch(device, part, ready, target, buffers).run(progress)
         notes += [n for n in (ready.shader.description, *ready.choice.notes) if n not in notes]
         used = ready.choice.form
-    inexact = cooperative.stand_ins(program, target)
-    if inexact:
-        used = f"{used}, inexact"
-        notes.insert(0, f"INEXACT, by mode='cooperative': {cooperative.describe(inexact)}")
+    inexact = cooperative.stand_ins(program, target, used)
+    notes[:0] = cooperative.notes(program, target, used, arch, inexact)
+    used = f"{used}, inexact" if inexact else used
     return Result(_outputs(bound, target, buffers), used, seconds, notes, inexact)
 
 

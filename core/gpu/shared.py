@@ -14,9 +14,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ..formats import Format
-from ..spirv.builder import DONT_UNROLL, Array, Value
+from ..spirv import cooperative as matrices
+from ..spirv.builder import BITS, DONT_UNROLL, Array, Value
 from ..tile import program as tp
-from . import shared_contract, shared_reduce
+from . import cooperative, shared_contract, shared_cooperative, shared_reduce
 from .emitter import Carried, Emitter, Job, Shader, kind_of
 from .uses import Uses
 
@@ -46,11 +47,14 @@ class SharedEmitter(Emitter):
 
     def __init__(self, job: Job, local_size: int, scope: str) -> None:
         super().__init__(job, local_size)
+        if job.form == cooperative.FORM:
+            matrices.use(self.b)
         self.scope = scope
         self.tiles: dict[tp.Value, Expression] = {}
         self.slots: dict[tp.Value, Slot] = {}
         self.free: list[Slot] = []
-        self.fragments: dict[tp.Value, shared_contract.Fragment] = {}
+        self.fragments: dict[tp.Value, shared_contract.Fragment | shared_cooperative.Fragment] = {}
+        self.halves: dict[int, list[Array]] = {}  # staged operands of matrices by size, free for another
         self.streamed: set[tp.Value] = set()  # slices that contractions read from their tensors
         self.kept: list[Slot] = []  # carried tiles: never freed by a reader
         self.shared_left = job.target.shared_bytes
@@ -106,30 +110,35 @@ class SharedEmitter(Emitter):
 
     # ---- memory ----------------------------------------------------------------------------------------------
 
-    def allocate(self, fmt: Format, size: int) -> Slot:
-        kind = "u32" if kind_of(fmt) == "bool" else kind_of(fmt)
+    def allocate(self, fmt: Format, size: int, kind: str = "") -> Slot:
+        """Memory for `size` codes, as elements of a kind (that of the codes, but for matrices of the device's own)."""
+        kind = kind or ("u32" if kind_of(fmt) == "bool" else kind_of(fmt))
         for slot in self.free:
             if slot.kind == kind and slot.words == size:
                 self.free.remove(slot)
                 return slot
-        size_bytes = size * (8 if kind == "u64" else 4)
+        size_bytes = size * BITS[kind] // 8
         if size_bytes <= self.shared_left:
             self.shared_left -= size_bytes
             return Slot(kind, size, self.b.shared(kind, size), None)
-        b, per = self.b, 2 if kind == "u64" else 1
-        start = self.scratch_end + self.scratch_end % per
-        self.scratch_end = start + size * per
+        b = self.b
+        start = self.scratch_end + self.scratch_end % (2 if kind == "u64" else 1)
+        self.scratch_end = start + -(-size_bytes // 4)
         base = self.group * Value(b, self.late_scratch, "u32") + start
         array = b.buffer(self.extra_binding("scratch"), kind)
-        return Slot(kind, size, array, base >> 1 if per == 2 else base)
+        return Slot(kind, size, array, base >> 1 if kind == "u64" else base << 1 if kind == "f16" else base)
 
     def read_slot(self, slot: Slot, fmt: Format, e: Value) -> Value:
         value = slot.array.load(e if slot.offset is None else slot.offset + e)
+        if slot.kind[0] == "f":
+            return self.b.convert(value.bits, "u32")
         return value.ne(0) if fmt.bits == 1 else value
 
     def write_slot(self, slot: Slot, fmt: Format, e: Value, code: Value) -> None:
         if fmt.bits == 1:
             code = self.b.select(code, self.b.u32(1), self.b.u32(0))
+        if slot.kind[0] == "f":
+            code = self.b.convert(code, f"u{BITS[slot.kind]}").f
         slot.array.store(e if slot.offset is None else slot.offset + e, code)
 
     def stored(self, type_: tp.TileType, slot: Slot) -> Expression:
@@ -364,7 +373,7 @@ class SharedEmitter(Emitter):
     def _subgroup_size(self) -> int | None:
         """Demanded where barriers are a subgroup's; and for accumulators, as narrow subgroups leave more registers."""
         target = self.target
-        if self.scope == "subgroup":
+        if self.scope == "subgroup" or self.job.form == cooperative.FORM:
             return target.subgroup_size
         if not (target.is_narrow and target.required_subgroup_size and self.program.contractions()):
             return None

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from .. import isa
 from ..spirv.builder import Value, Variable
 from ..tile import program as tp
+from . import shared_cooperative
 from .emitter import Carried
 from .shared_stage import Decoded, Packed, Stage
 from .sm86 import tensor
@@ -32,6 +33,9 @@ def emit(e: SharedEmitter, op: tp.Contract) -> None:
     fragment = e.fragments.get(op.seed)
     if fragment is not None:
         fragment.advance(op)
+        return
+    if shared_cooperative.serves(e, op):
+        shared_cooperative.emit(e, op)
         return
     if e.job.form == "loops" and row.family == "tensor":
         for operand in (op.a, op.b):
@@ -170,9 +174,11 @@ class Fragment(Carried):
         self.states = [[e.b.variable(kind) for kind in kinds] for _ in range(outputs)]
 
     @classmethod
-    def of(cls, e: SharedEmitter, op: tp.Contract) -> Fragment | None:
+    def of(cls, e: SharedEmitter, op: tp.Contract) -> Fragment | shared_cooperative.Fragment | None:
         """The fragment of a loop's contraction, None where one pass of the workgroup does not cover its result."""
         row = isa.lookup(op.instruction)
+        if shared_cooperative.serves(e, op):
+            return shared_cooperative.Fragment(e, op)
         if e.job.form == "loops" and row.family == "tensor":
             return None
         block = _block(e, op, FRAGMENTS, fill=False)

@@ -32,8 +32,8 @@ class Target:
         (``native``, ``double``, ... or ``integer``); an instruction that is not in it uses its integer form.
     subgroup_sizes: the narrowest and the widest that a shader may be compiled for; a shader can demand one of them
         where `required_subgroup_size`. max_subgroups: of one workgroup that does.
-    inexact, offers: `mode="cooperative"` alone sets these: float contractions need not be exact, and may go through
-        these shapes of the device's own matrix unit (`cooperative`).
+    inexact, offers, proven: `mode="cooperative"` alone sets these: float contractions need not be exact, and may go
+        through these shapes of the device's matrix unit, which was found to be exact for these rows (`cooperative`).
     loop_budget: loop trips that one invocation may make in all (lavapipe: 65,535), or None.
     """
 
@@ -59,6 +59,7 @@ class Target:
     loop_budget: int | None = None
     inexact: bool = False
     offers: frozenset[Offer] = frozenset()
+    proven: frozenset[str] = frozenset()
     forms: dict[str, str] = field(default_factory=dict, compare=False)
 
     @property

@@ -25,11 +25,14 @@ from .module import (
     SCOPE_SUBGROUP,
     SCOPE_WORKGROUP,
     SEMANTICS_ACQUIRE_RELEASE,
+    SEMANTICS_MAKE_AVAILABLE,
+    SEMANTICS_MAKE_VISIBLE,
     SEMANTICS_UNIFORM_MEMORY,
     SEMANTICS_WORKGROUP_MEMORY,
     STORAGE,
     UNROLL,
     UNSIGNED,
+    VULKAN,
     ModuleWriter,
 )
 from .opcodes import GLSL, OP
@@ -162,22 +165,24 @@ class Builder(ModuleWriter):
         return variable
 
     def _array_type(self, kind: str, length: int) -> int:
-        return self._typed(("array", kind, length), "TypeArray", self.type(kind), self.u32(length).id)
+        return self.typed(("array", kind, length), "TypeArray", self.type(kind), self.u32(length).id)
 
     def array(self, kind: str, length: int) -> Array:
         """A per-invocation (Function) array."""
-        array_type = self._array_type(kind, length)
-        pointer_type = self._typed(
-            ("pointer", "array", kind, length, "Function"), "TypePointer", STORAGE["Function"], array_type
-        )
+        pointer = self.function_variable(self._array_type(kind, length), ("array", kind, length))
+        return Array(self, pointer, kind, "Function")
+
+    def function_variable(self, type_id: int, name: object) -> int:
+        """The id of a new Function variable of a type, whose pointer type is known under `name`."""
+        pointer_type = self.typed(("pointer", name, "Function"), "TypePointer", STORAGE["Function"], type_id)
         pointer = self.id()
         self.variables.extend((4 << 16 | OP["Variable"], pointer_type, pointer, STORAGE["Function"]))
-        return Array(self, pointer, kind, "Function")
+        return pointer
 
     def shared(self, kind: str, length: int) -> Array:
         """A Workgroup array."""
         array_type = self._array_type(kind, length)
-        pointer_type = self._typed(
+        pointer_type = self.typed(
             ("pointer", "array", kind, length, "Workgroup"), "TypePointer", STORAGE["Workgroup"], array_type
         )
         pointer = self.id()
@@ -205,7 +210,7 @@ class Builder(ModuleWriter):
             self._global("TypeStruct", struct_type, runtime)
             self.decorate(struct_type, "Block")
             self._member_offset(struct_type, 0, 0)
-        pointer_type = self._typed(("pointer", "block", kind), "TypePointer", STORAGE["StorageBuffer"], struct_type)
+        pointer_type = self.typed(("pointer", "block", kind), "TypePointer", STORAGE["StorageBuffer"], struct_type)
         variable = self.id()
         self._global("Variable", pointer_type, variable, STORAGE["StorageBuffer"])
         self.decorate(variable, "DescriptorSet", 0)
@@ -213,7 +218,7 @@ class Builder(ModuleWriter):
         self.decorate(variable, "Aliased")
         if readonly:
             self.decorate(variable, "NonWritable")
-        self._arrays[key] = Array(self, variable, kind, "StorageBuffer", member=True)
+        self._arrays[key] = Array(self, variable, kind, "StorageBuffer", True, readonly)
         return self._arrays[key]
 
     def _member_offset(self, struct_type: int, member: int, offset: int) -> None:
@@ -278,6 +283,8 @@ class Builder(ModuleWriter):
         semantics = SEMANTICS_ACQUIRE_RELEASE
         semantics |= SEMANTICS_WORKGROUP_MEMORY if memory in ("shared", "both") else 0
         semantics |= SEMANTICS_UNIFORM_MEMORY if memory in ("buffer", "both") else 0
+        if self.memory_model == VULKAN:
+            semantics |= SEMANTICS_MAKE_AVAILABLE | SEMANTICS_MAKE_VISIBLE
         if scope == "subgroup":
             self.capability("GroupNonUniform")
         self.emit("ControlBarrier", scope_id, scope_id, self.u32(semantics).id)

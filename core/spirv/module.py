@@ -21,7 +21,7 @@ CAPABILITIES = {
     "GroupNonUniform": 61, "GroupNonUniformVote": 62, "GroupNonUniformArithmetic": 63, "GroupNonUniformBallot": 64,
     "GroupNonUniformShuffle": 65, "GroupNonUniformShuffleRelative": 66,
     "StorageBuffer16BitAccess": 4433, "StorageBuffer8BitAccess": 4448,
-    "DenormPreserve": 4464,
+    "DenormPreserve": 4464, "VulkanMemoryModel": 5345, "CooperativeMatrixKHR": 6022,
 }  # fmt: skip
 STORAGE = {"Input": 1, "Workgroup": 4, "Function": 7, "PushConstant": 9, "StorageBuffer": 12}
 DECORATION = {
@@ -36,7 +36,17 @@ UNROLL, DONT_UNROLL = 1, 2
 LOCAL_SIZE, DENORM_PRESERVE = 17, 4459
 SCOPE_WORKGROUP, SCOPE_SUBGROUP = 2, 3
 SEMANTICS_WORKGROUP_MEMORY, SEMANTICS_UNIFORM_MEMORY, SEMANTICS_ACQUIRE_RELEASE = 0x100, 0x40, 0x8
-SPIRV_1_3 = 0x00010300
+SEMANTICS_MAKE_AVAILABLE, SEMANTICS_MAKE_VISIBLE = 0x2000, 0x4000
+GLSL450, VULKAN = 1, 3  # memory models
+NON_PRIVATE_POINTER = 0x20
+SPIRV_1_3, SPIRV_1_5 = 0x00010300, 0x00010500
+# SPV_KHR_cooperative_matrix, which the grammar that opcodes.py is made from does not have
+OPCODES = OP | {
+    "TypeCooperativeMatrixKHR": 4456,
+    "CooperativeMatrixLoadKHR": 4457,
+    "CooperativeMatrixStoreKHR": 4458,
+    "CooperativeMatrixMulAddKHR": 4459,
+}
 
 BITS = {"u8": 8, "u16": 16, "u32": 32, "i32": 32, "f32": 32, "u64": 64, "i64": 64, "f64": 64, "bool": 1, "f16": 16}
 UNSIGNED = {"i32": "u32", "i64": "u64"}
@@ -59,7 +69,9 @@ class ModuleWriter:
         self.globals: list[int] = []  # types, constants, module-scope variables
         self.variables: list[int] = []  # Function variables, which SPIR-V wants at the start
         self.code: list[int] = []
-        self.interface: list[int] = []
+        self.interface: list[int] = []  # inputs
+        self.module_variables: list[int] = []  # all that are global, inputs too
+        self.memory_model = GLSL450
         self._cache: dict[Any, int] = {}
         self.glsl = self.id()
         self.main = self.id()
@@ -73,14 +85,14 @@ class ModuleWriter:
 
     def emit(self, name: str, *words: int) -> None:
         """An instruction without a result."""
-        self.code.append((len(words) + 1) << 16 | OP[name])
+        self.code.append((len(words) + 1) << 16 | OPCODES[name])
         self.code.extend(words)
 
     def raw(self, name: str, type_id: int, *words: int) -> int:
         """An instruction with a result of the given type id; returns the result's id."""
         result = self.next_id
         self.next_id = result + 1
-        self.code.append((len(words) + 3) << 16 | OP[name])
+        self.code.append((len(words) + 3) << 16 | OPCODES[name])
         self.code.append(type_id)
         self.code.append(result)
         self.code.extend(words)
@@ -94,8 +106,10 @@ class ModuleWriter:
         return self._value(self.raw(name, self.type(kind), *words), kind)
 
     def _global(self, name: str, *words: int) -> None:
-        self.globals.append((len(words) + 1) << 16 | OP[name])
+        self.globals.append((len(words) + 1) << 16 | OPCODES[name])
         self.globals.extend(words)
+        if name == "Variable":
+            self.module_variables.append(words[1])
 
     def decorate(self, target: int, decoration: str, *words: int) -> None:
         self.decorations.append((len(words) + 3) << 16 | OP["Decorate"])
@@ -103,6 +117,16 @@ class ModuleWriter:
 
     def capability(self, *names: str) -> None:
         self.capabilities.update(names)
+
+    def use_vulkan_memory_model(self) -> None:
+        """Before anything is emitted: accesses of memory that invocations share then say that they are shared."""
+        self.memory_model = VULKAN
+        self.capability("VulkanMemoryModel")
+
+    def access(self, storage: str) -> tuple[int, ...]:
+        """Memory operands of a load or store in a storage class."""
+        shared = self.memory_model == VULKAN and storage in ("Workgroup", "StorageBuffer")
+        return (NON_PRIVATE_POINTER,) if shared else ()
 
     # ---- types -----------------------------------------------------------------------------------------------
 
@@ -131,11 +155,11 @@ class ModuleWriter:
         return result
 
     def pointer_type(self, kind: str, storage: str) -> int:
-        return self._typed(
+        return self.typed(
             ("pointer", UNSIGNED.get(kind, kind), storage), "TypePointer", STORAGE[storage], self.type(kind)
         )
 
-    def _typed(self, key: Any, name: str, *words: int) -> int:
+    def typed(self, key: Any, name: str, *words: int) -> int:
         if key not in self._cache:
             self._cache[key] = result = self.id()
             self._global(name, result, *words)
@@ -195,9 +219,9 @@ class ModuleWriter:
     # ---- the finished module ---------------------------------------------------------------------------------
 
     def module(self) -> bytes:
-        """The SPIR-V 1.3 module, little-endian words."""
+        """The module, little-endian words: SPIR-V 1.3, with the Vulkan memory model 1.5."""
         void = self.type("void")
-        function_type = self._typed(("function",), "TypeFunction", void)
+        function_type = self.typed(("function",), "TypeFunction", void)
         head: list[int] = []
 
         def put(name: str, *words: int) -> None:
@@ -212,14 +236,24 @@ class ModuleWriter:
         for name in sorted(self.extensions):
             put("Extension", *_string(name))
         put("ExtInstImport", self.glsl, *_string("GLSL.std.450"))
-        put("MemoryModel", 0, 1)
-        put("EntryPoint", 5, self.main, *_string("main"), *self.interface)
+        put("MemoryModel", 0, self.memory_model)
+        vulkan = self.memory_model == VULKAN
+        put("EntryPoint", 5, self.main, *_string("main"), *(self.module_variables if vulkan else self.interface))
         put("ExecutionMode", self.main, LOCAL_SIZE, *self.local_size)
         if self.preserves_subnormals:
             put("ExecutionMode", self.main, DENORM_PRESERVE, 32)
         label = [5 << 16 | OP["Function"], void, self.main, 0, function_type, 2 << 16 | OP["Label"], self.entry]
         tail = [1 << 16 | OP["Return"], 1 << 16 | OP["FunctionEnd"]]
-        words = [0x07230203, SPIRV_1_3, 0, self.next_id, 0, *head, *self.decorations, *self.globals]
+        words = [
+            0x07230203,
+            SPIRV_1_5 if vulkan else SPIRV_1_3,
+            0,
+            self.next_id,
+            0,
+            *head,
+            *self.decorations,
+            *self.globals,
+        ]
         words += [*label, *self.variables, *self.code, *tail]
         return struct.pack(f"<{len(words)}I", *words)
 

@@ -140,20 +140,24 @@ class Variable:
 class Array:
     """An indexable array in Function or Workgroup storage, or a buffer's elements."""
 
-    def __init__(self, b: Builder, variable: int, kind: str, storage: str, member: bool = False) -> None:
+    def __init__(
+        self, b: Builder, variable: int, kind: str, storage: str, member: bool = False, readonly: bool = False
+    ) -> None:
         self.b, self.variable, self.kind, self.storage, self.member = b, variable, kind, storage, member
+        self.access = () if readonly else b.access(storage)  # memory operands of loads and stores
 
-    def _pointer(self, index: Any) -> int:
+    def pointer(self, index: Any) -> int:
+        """The id of a pointer to one element."""
         b = self.b
         path = [b.coerce(0, "u32").id] if self.member else []
         type_id = b.pointer_type(self.kind, self.storage)
         return b.raw("AccessChain", type_id, self.variable, *path, b.coerce(index, "u32").id)
 
     def load(self, index: Any) -> Value:
-        return self.b.op("Load", self.kind, self._pointer(index))
+        return self.b.op("Load", self.kind, self.pointer(index), *self.access)
 
     def store(self, index: Any, value: Any) -> None:
-        self.b.emit("Store", self._pointer(index), self.b.coerce(value, self.kind).id)
+        self.b.emit("Store", self.pointer(index), self.b.coerce(value, self.kind).id, *self.access)
 
     def _component(self, index: Any, component: Any) -> int:
         b, scalar = self.b, self.kind.partition("x")[0]
@@ -164,7 +168,7 @@ class Array:
 
     def load_component(self, index: Any, component: Any) -> Value:
         """One component of an element that is a vector."""
-        return self.b.op("Load", self.kind.partition("x")[0], self._component(index, component))
+        return self.b.op("Load", self.kind.partition("x")[0], self._component(index, component), *self.access)
 
     def store_component(self, index: Any, component: Any, value: Value) -> None:
-        self.b.emit("Store", self._component(index, component), value.id)
+        self.b.emit("Store", self._component(index, component), value.id, *self.access)

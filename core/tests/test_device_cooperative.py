@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import phobos_sim as sim
 import pytest
-from helpers import assert_codes, cli
+from helpers import assert_codes, cli, tool
+from phobos_sim import isa
 from phobos_sim.cli.options import describe
 from phobos_sim.errors import UsageError
+from phobos_sim.gpu import cooperative, execute_matrix, mapping
+from phobos_sim.gpu import device as devices
+from phobos_sim.gpu.emitter import Job, Shader
+from phobos_sim.gpu.target import Offer, Target
+from phobos_sim.isa import SM86
+from phobos_sim.spirv.module import OPCODES
+from phobos_sim.spirv.validate import validate
+from phobos_sim.tile import facts
 from runtime_samples import device_name
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -60,10 +70,10 @@ def test_the_arithmetic_is_another_one(name: str) -> None:
 
 def test_every_report_says_so() -> None:
     _, launch = run("hmma_f32", fractions(), device=device_name(), mode="cooperative")
-    assert list(launch.inexact) == ["HMMA.16816.F32"]
+    assert launch.inexact == {launch.paths[0].place: "f32 multiply-add"}
     assert launch.form is not None and launch.form.endswith(", inexact")
     assert launch.paths[0].instruction.startswith("INEXACT ") and "HMMA.16816.F32" in launch.paths[0].reason
-    assert launch.notes[0].startswith("INEXACT") and "HMMA.16816.F32" in launch.notes[0]
+    assert launch.notes[0].startswith("INEXACT") and launch.paths[0].place in launch.notes[0]
     assert describe(launch)["exact"] is False
 
 
@@ -98,3 +108,95 @@ def test_integer_dots_stay_exact() -> None:
 def test_wrong_use(options: dict[str, str], words: str) -> None:
     with pytest.raises(UsageError, match=words):
         run("hmma_f32", fractions(), **{"device": device_name(), **options})
+
+
+# ---- the device's own matrix unit: emission without a device that has one ------------------------------------------
+
+UNIT = Target(
+    name="unit", kind="discrete", subgroup_size=32, subgroup_sizes=(32, 32), subgroup_shuffle=True,
+    required_subgroup_size=True, max_invocations=1024, shared_bytes=49152, int64=True, int16=True, storage16=True,
+    storage8=True, inexact=True,
+    offers=frozenset(Offer(16, n, 16, "f16", "f16", c) for n in (8, 16) for c in ("f32", "f16")),
+)  # fmt: skip
+
+
+def emitted(kernel: sim.Kernel, target: Target) -> tuple[mapping.Choice, Shader]:
+    program = kernel.program()
+    dims = dict.fromkeys(program.dims, 128)
+    extents = {t.name: tuple(dims[d] if isinstance(d, str) else d for d in t.dims) for t in program.tensors}
+    aliases = {name: name for name in extents}
+    known = facts.analyse(program, extents, dims, (2, 2, 1), {})
+    choice = mapping.choose(program, target, aliases, 4, None)
+    return choice, mapping.emit(Job(program, known, target, SM86, choice.form, aliases), choice)
+
+
+def kernels() -> list[sim.Kernel]:
+    attention = sim.load(ROOT / "examples" / "flash_attention_f16.py").kernels.values()
+    return [KERNELS.hmma_f32, KERNELS.hmma_f16, *attention]
+
+
+@pytest.mark.parametrize("kernel", kernels(), ids=lambda k: k.name)
+@pytest.mark.parametrize("shared_bytes", [49152, 24576])
+def test_matrix_unit_shaders_are_valid(kernel: sim.Kernel, shared_bytes: int) -> None:
+    tool("spirv-val")
+    choice, shader = emitted(kernel, replace(UNIT, shared_bytes=shared_bytes))
+    assert choice.form == "cooperative" and shader.subgroup_size == 32
+    validate(shader.code, "vulkan1.2")
+    assert opcodes(shader.code).count(OPCODES["CooperativeMatrixMulAddKHR"]) >= len(kernel.program().contractions())
+
+
+def opcodes(code: bytes) -> list[int]:
+    words, found, at = np.frombuffer(code, "<u4"), [], 5
+    while at < len(words):
+        found.append(int(words[at]) & 0xFFFF)
+        at += int(words[at]) >> 16
+    return found
+
+
+def test_only_the_mode_and_a_fitting_offer_lead_to_the_unit() -> None:
+    for change in (
+        {"offers": frozenset()},
+        {"offers": frozenset({Offer(16, 16, 16, "f16", "f16", "f16")})},  # no f32 result
+        {"offers": frozenset({Offer(48, 8, 16, "f16", "f16", "f32")})},  # does not divide the tile
+        {"shared_bytes": 4096},
+    ):
+        choice, shader = emitted(KERNELS.hmma_f32, replace(UNIT, **change))  # type: ignore[arg-type]
+        assert choice.form != "cooperative", change
+        assert OPCODES["CooperativeMatrixMulAddKHR"] not in opcodes(shader.code)
+    assert emitted(KERNELS.ffma, UNIT)[0].form != "cooperative"
+
+
+def test_a_rows_own_shape_is_preferred_and_only_it_can_be_exact() -> None:
+    program = KERNELS.hmma_f32.program()
+    (op,) = program.contractions()
+    assert cooperative.offer_for(op, UNIT) == Offer(16, 8, 16, "f16", "f16", "f32")
+    other = replace(UNIT, offers=frozenset({Offer(16, 16, 16, "f16", "f16", "f32")}))
+    place, key = str(op.span), "HMMA.16816.F32"
+    assert cooperative.stand_ins(program, UNIT, "cooperative") == {place: "cooperative matrix 16x8x16"}
+    assert cooperative.stand_ins(program, UNIT, "shared") == {place: "f32 multiply-add"}
+    for target, exact in ((UNIT, True), (other, False)):
+        proven = replace(target, proven=frozenset({key}))
+        found = cooperative.stand_ins(program, proven, "cooperative")
+        assert (found == {}) == exact
+        said = cooperative.notes(program, proven, "cooperative", SM86, found)
+        assert any(note.startswith("INEXACT") for note in said) != exact
+        assert cooperative.stand_ins(program, proven, "shared") == {place: "f32 multiply-add"}
+    assert cooperative.stand_ins(program, replace(UNIT, inexact=False), "cooperative") == {}
+
+
+@pytest.mark.parametrize("wrong", [0, 1])
+def test_one_wrong_result_in_the_probe_is_enough(wrong: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    device = devices.open_device(device_name())
+    row = isa.lookup("HMMA.16816.F32")
+    monkeypatch.setattr(cooperative, "_proofs", {})
+    monkeypatch.setattr(cooperative, "offers", lambda _: UNIT.offers)
+    monkeypatch.setattr(cooperative, "LANES", device.info.subgroup_size)
+
+    def unit(_: object, row: isa.Instruction, a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
+        results = execute_matrix.run(device, row, a, b, c, SM86)
+        results.reshape(-1)[-1] ^= wrong
+        return results
+
+    monkeypatch.setattr(cooperative, "multiply_add", unit)
+    assert cooperative._proves(device, device.target, row, SM86) is (wrong == 0)
+    assert cooperative._proves(device, device.target, row, isa.ARCHS["sm_90"]) is False  # another arch's bits

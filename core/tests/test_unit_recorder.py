@@ -15,9 +15,9 @@ from phobos_sim import isa
 from phobos_sim.cli import record as verb
 from phobos_sim.errors import RecordingError, UnavailableError
 from phobos_sim.formats import FORMATS
+from phobos_sim.gpu.cooperative_tile import tile_module
 from phobos_sim.recordings import corners, home, loader
 from phobos_sim.recordings.recorder import record as record_module
-from phobos_sim.recordings.recorder.cooperative_spirv import tile_module
 from phobos_sim.recordings.recorder.driver import Driver, DriverError, _patched
 from phobos_sim.recordings.recorder.mma_ptx import Fragment, gemm_kernel, layout, tile_kernel
 from phobos_sim.recordings.recorder.plan import Job, Sizes, plan

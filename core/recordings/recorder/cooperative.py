@@ -13,7 +13,6 @@ import numpy as np
 from ...errors import RecordingError, UnavailableError, UsageError
 from ...gpu import cooperative
 from ...gpu.device import open_device
-from .cooperative_spirv import tile_module
 from .plan import Job
 
 
@@ -52,18 +51,10 @@ class VulkanRecorder:
 
     def run(self, job: Job) -> np.ndarray:
         """Output codes of a matrix job."""
-        a, b, c = (np.ascontiguousarray(operand) for operand in job.inputs.values())
-        buffers = [self.device.buffer(array) for array in (a, b, c, ~c)]
         try:
-            pipeline = self.device.pipeline(tile_module(job.row), 4, 0, 32)
-            self.device.dispatch(pipeline, buffers, (), (len(a), 1, 1))
-            result = buffers[3].read(c.dtype, c.shape)
+            return cooperative.multiply_add(self.device, job.row, *job.inputs.values())
         except UnavailableError as fault:
             raise RecordingError(f"{job.name}: {fault}") from None
-        finally:
-            for buffer in buffers:
-                buffer.close()
-        return result
 
     def describe(self, job: Job) -> str:
         """What was executed, for the manifest."""

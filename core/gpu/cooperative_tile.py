@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import struct
 
-from ...formats import Format
-from ...isa import Instruction
+from ..formats import Format
+from ..isa import Instruction
 
 _SUBGROUP = 3
 _ROW_MAJOR = 0
