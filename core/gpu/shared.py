@@ -39,7 +39,13 @@ class Slot:
     kind: str
     words: int
     array: Array
-    offset: Value | None  # scratch: first element of this tile for this workgroup
+    base: Value | None = None  # scratch: first element of this workgroup's stretch
+    start: int = 0  # first element of this tile within that
+
+    @property
+    def offset(self) -> Value | None:
+        """First element of this tile in the scratch buffer, computed where it is needed: a slot may outlive an arm."""
+        return None if self.base is None else self.base + self.start
 
 
 class SharedEmitter(Emitter):
@@ -65,6 +71,8 @@ class SharedEmitter(Emitter):
         group = self.b.builtin("WorkgroupId", 0)
         self.place(self.base + group, 1)
         self.group = group
+        words = group * Value(self.b, self.late_scratch, "u32")
+        self.scratch_base = {"u32": words, "u64": words >> 1, "f16": words << 1}
 
     # ---- regions ---------------------------------------------------------------------------------------------
 
@@ -120,13 +128,12 @@ class SharedEmitter(Emitter):
         size_bytes = size * BITS[kind] // 8
         if size_bytes <= self.shared_left:
             self.shared_left -= size_bytes
-            return Slot(kind, size, self.b.shared(kind, size), None)
-        b = self.b
+            return Slot(kind, size, self.b.shared(kind, size))
         start = self.scratch_end + self.scratch_end % (2 if kind == "u64" else 1)
         self.scratch_end = start + -(-size_bytes // 4)
-        base = self.group * Value(b, self.late_scratch, "u32") + start
-        array = b.buffer(self.extra_binding("scratch"), kind)
-        return Slot(kind, size, array, base >> 1 if kind == "u64" else base << 1 if kind == "f16" else base)
+        first = start // 2 if kind == "u64" else start * 2 if kind == "f16" else start
+        array = self.b.buffer(self.extra_binding("scratch"), kind)
+        return Slot(kind, size, array, self.scratch_base.get(kind, self.scratch_base["u32"]), first)
 
     def read_slot(self, slot: Slot, fmt: Format, e: Value) -> Value:
         value = slot.array.load(e if slot.offset is None else slot.offset + e)
