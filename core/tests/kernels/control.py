@@ -296,3 +296,12 @@ def count_up(X: ph.tensor[ph.f32][G, W], N: ph.tensor[ph.i32][G], n: ph.i32):
         turns += 1
     X[g:+1, :] = x
     N[g] = turns
+
+
+@ph.kernel
+@ph.launch(32)
+def endless_stores(X: ph.tensor[ph.f32][8]):
+    i: ph.var = ph.i32(0)
+    while i >= 0:
+        X[:] = X[:] + 1.0
+        i = (i + 1) % 1000
