@@ -63,9 +63,10 @@ def summary(e: DotExplanation) -> Iterator[Block]:
         yield _expected(e)
     yield _beside(e)
     ladders = [*e.ladders, *([e.arch_ladder] if e.arch_ladder is not None else [])]
+    said: set[str] = set()
     for ladder in ladders:
         if ladder.changed:
-            yield Text(sentence(ladder), f"{_upper(ladder.start)}:")
+            yield Text(sentence(ladder, said), f"{_upper(ladder.start)}:")
     quiet = [ladder.start for ladder in ladders if not ladder.changed]
     if e.order.first is not None:
         yield Text(_order(e), f"{_upper(e.order_name)}:")
@@ -145,18 +146,50 @@ def _upper(text: str) -> str:
     return text if text.startswith(("sm_", "k ")) else text[0].upper() + text[1:]
 
 
-def sentence(ladder: Ladder) -> str:
-    """Which rule makes the two differ (one does)."""
+def sentence(ladder: Ladder, said: set[str]) -> str:
+    """Which rule makes the two differ (one does); said: rules explained before, to which this one is added."""
     changed = ladder.changed
     group = ladder.parting_group()
     alone = len(ladder.steps[-1].dot.groups) == 1
     where = "" if group is None or alone else f", first in group {group}"
-    meaning = f"{MEANING[changed[0]]}."
+    meaning = "" if changed[0] in said else " " + " ".join([f"{MEANING[changed[0]]}.", *particulars(ladder)])
+    said.add(changed[0])
     if ladder.same:
         back = " and ".join(f"“{rule}”" for rule in changed[1:])
-        return f"the same bits in the end. “{changed[0]}” changes them{where}, {back} changes them back. {meaning}"
+        return f"the same bits in the end. “{changed[0]}” changes them{where}, {back} changes them back.{meaning}"
     more = f" Further changes on the way: {listed([f'“{rule}”' for rule in changed[1:]])}." if len(changed) > 1 else ""
-    return f"the first rule that changes the bits is “{changed[0]}”{where}. {meaning}{more}"
+    return f"the first rule that changes the bits is “{changed[0]}”{where}.{meaning}{more}"
+
+
+def particulars(ladder: Ladder) -> Iterator[str]:
+    """What the first rule does to these numbers."""
+    assert ladder.change is not None
+    before, step = ladder.change
+    at = ladder.parting_group()
+    if step.rule == "exact sum per group":
+        gone = absorbed(before.dot)
+        names = listed([f"k={k}" for k in gone])
+        yield (
+            f"Here {names} {'leaves' if len(gone) == 1 else 'leave'} the chain's sum unchanged."
+            if gone
+            else (f"Here that is {len(before.dot.groups)} roundings against {len(step.dot.groups)}.")
+        )
+    elif step.rule == "rounding between groups":
+        cut = next((g for g in step.dot.groups if g.rounding is not None and g.rounding.dropped), None)
+        if cut is not None:
+            yield f"Here it first rounds after group {cut.index}, to {cut.result}."
+    elif at is not None and step.rule in ("kept window", "kept bits", "truncation of terms", "floor"):
+        group = step.dot.groups[at]
+        cut_terms = [term.name for term in group.terms if term.lost]
+        if step.rule == "kept bits":
+            yield f"Here F is {step.dot.rules.bits}, on {ladder.start} {before.dot.rules.bits}."
+        if cut_terms:
+            reach = "reaches" if len(cut_terms) == 1 else "reach"
+            yield f"Here the window ends at 2^{group.lowest}; {listed(cut_terms)} {reach} below it."
+    elif step.rule == "group width":
+        yield f"Here {step.dot.rules.width} products, {before.dot.rules.width} on {ladder.start}."
+    elif at is not None and step.rule in ("final truncation", "f16 rounding between groups"):
+        yield f"Here it makes {step.dot.groups[at].result} instead of {before.dot.groups[at].result}."
 
 
 def _order(e: DotExplanation) -> str:
@@ -176,7 +209,10 @@ def _absorbed(e: DotExplanation) -> Iterator[str]:
         return
     verb = "is" if len(gone) == 1 or e.products == 1 else "are"
     names = f" ({listed([f'k={k}' for k in gone])})" if gone else ""
-    yield f"{len(gone)} of {plural(e.products, 'nonzero product')} {verb} absorbed entirely{names}."
+    how = "keeps nothing of it" if len(gone) == 1 else "keeps nothing of them"
+    how = f"the window {how}" if e.tensor else "the running sum does not change"
+    how = f": {how}" if gone else ""
+    yield f"{len(gone)} of {plural(e.products, 'nonzero product')} {verb} absorbed{names}{how}."
     if e.tensor and e.cut:
         verb = "loses" if len(e.cut) == 1 else "lose"
         yield f"{plural(len(e.cut), 'other')} {verb} some bits to the window ({listed([f'k={k}' for k in e.cut])})."

@@ -104,11 +104,12 @@ def codes_of(row: Instruction, position: int, operand: Any) -> list[int]:
     fmt = row.operands[position]
     assert fmt is not None
     where = f"operand {'abc'[position]} of {row.key}"
+    register = F32 if fmt is TF32 else fmt
     if isinstance(operand, float):
-        return [arrays.scalar_code(operand, fmt, where=where)]
+        return [arrays.scalar_code(operand, register, where=where)]
     if isinstance(operand, list | tuple):
         if any(isinstance(x, float) for x in operand):
-            return [arrays.scalar_code(float(x), fmt, where=where) for x in operand]
+            return [arrays.scalar_code(float(x), register, where=where) for x in operand]
         operand = (
             np.array(operand, np.uint64) if all(isinstance(x, int) and x >= 0 for x in operand) else np.array(operand)
         )

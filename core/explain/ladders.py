@@ -107,16 +107,20 @@ class Ladder:
         """Whether start and end have the same bits (rules on the way may have changed them and changed them back)."""
         return self.steps[0].code == self.steps[-1].code
 
+    @property
+    def change(self) -> tuple[Step, Step] | None:
+        """The first step whose bits differ, behind the step before it."""
+        pairs = zip(self.steps, self.steps[1:])
+        return next(((before, step) for before, step in pairs if step.code != before.code), None)
+
     def parting_group(self) -> int | None:
         """The first group at which the first rule changes the accumulator; None where the groupings differ."""
-        for before, step in zip(self.steps, self.steps[1:]):
-            if step.code == before.code:
-                continue
-            if len(before.dot.groups) != len(step.dot.groups):
-                return None
-            pairs = zip(before.dot.groups, step.dot.groups)
-            return next((x.index for x, y in pairs if x.result.code != y.result.code), None)
-        return None
+        if self.change is None:
+            return None
+        before, step = (one.dot.groups for one in self.change)
+        if len(before) != len(step):
+            return None
+        return next((x.index for x, y in zip(before, step) if x.result.code != y.result.code), None)
 
 
 def rules_of(instruction: Instruction, arch: Arch) -> Rules:
@@ -134,11 +138,11 @@ def rules_of(instruction: Instruction, arch: Arch) -> Rules:
             between=result,
             tf32_low_bits=False,
         )
-    assert instruction.result is not None
-    result = instruction.result
+    own = instruction.result
+    assert own is not None
     # an f64 NaN is passed on (docs/adr/0008), as IEEE 754 recommends
-    one_nan = result is not F64
-    return Rules(width=1, one_nan=one_nan, between=result.name, flush=bool(instruction.keywords.get("ftz")))
+    one_nan = own is not F64
+    return Rules(width=1, one_nan=one_nan, between=own.name, flush=bool(instruction.keywords.get("ftz")))
 
 
 def _climb(start: str, first: Rules, changes: Sequence[Change], last: Rules, dot: Dotter) -> Ladder:

@@ -26,8 +26,8 @@ def _block(block: doc.Block, level: int) -> Iterator[str]:
             yield "| " + " | ".join(_escape(column) or " " for column in columns) + " |"
             yield "|" + "|".join("---:" if i in right else "---" for i in range(len(columns))) + "|"
             for i, row in enumerate(rows):
-                words = [_escape(cell) for cell in row]
-                yield "| " + " | ".join(f"**{word}**" if i in marked and word else word for word in words) + " |"
+                cells = [_escape(cell) for cell in row]
+                yield "| " + " | ".join(f"**{cell}**" if i in marked and cell else cell for cell in cells) + " |"
             yield ""
         case doc.Bits(rows, caption):
             yield from ("```text", *([caption] if caption else []), *bit_lines(rows), "```", "")
@@ -35,20 +35,20 @@ def _block(block: doc.Block, level: int) -> Iterator[str]:
             yield from (f"{_escape(caption)}:", "", "| | count |", "|---|---:|")
             yield from (f"| {_escape(label)} | {count:,} |" for label, count in bars)
             yield ""
-        case doc.Heat(caption, cells, _, size):
+        case doc.Heat(caption, shares, _, size):
             yield from (
                 f"{_escape(caption)} (one cell is {size[0]} x {size[1]} elements; {legend()}):",
                 "",
                 "```text",
             )
-            yield from ("|" + "".join(shade(share) for share in row) + "|" for row in cells)
+            yield from ("|" + "".join(shade(share) for share in row) + "|" for row in shares)
             yield from ("```", "")
         case doc.Source(place, line):
             yield from (f"`{place}`", "", "```python", line, "```", "")
         case doc.Details(summary, blocks, _):
             yield from ("<details>", f"<summary>{_escape(summary)}</summary>", "")
-            for inner in blocks:
-                yield from _block(inner, level)
+            for block in blocks:
+                yield from _block(block, level)
             yield from ("</details>", "")
 
 

@@ -212,8 +212,9 @@ class Read:
 def read_number(text: str, fmt: Format) -> Read:
     """A user's number as a code: hexadecimal of the format's full width (``3c00``) or with 0x, else decimal.
 
-    Digits alone are a decimal where the format is an integer's. UsageError for what is neither. A note where the
-    decimal is no number of the format, or where a code of digits only could be taken for a decimal.
+    A decimal for a tf32 operand fills the whole 32-bit register. Digits alone are a decimal where the format is an
+    integer's. UsageError for what is neither. A note where the decimal is no number of the format, or where a code of
+    digits only could be taken for a decimal.
     """
     word = text.strip().lower()
     digits = max(1, fmt.bits // 4)
@@ -222,11 +223,15 @@ def read_number(text: str, fmt: Format) -> Read:
         code = int(word, 16)
         if code >> fmt.bits:
             raise UsageError(f"{text}: a code of {fmt.name} has {fmt.bits} bits ({digits} hexadecimal digits)")
-        if word.isdigit() and word.strip("0"):
-            return Read(code, f"{text} was read as the code 0x{word}, {value_text(code, fmt)}; a decimal is {text}.0")
+        if re.fullmatch(r"[1-9]\d*(e\d+)?", word):
+            decimal = word.replace("e", ".0e") if "e" in word else f"{word}.0"
+            return Read(
+                code, f"{text} was read as the code 0x{word}, {value_text(code, fmt)}; the decimal is {decimal}"
+            )
         return Read(code)
     if not fmt.is_float:
         return _read_integer(text, fmt)
+    fmt = F32 if fmt is TF32 else fmt  # a decimal fills the register; R1 says what is read of it
     if word.lstrip("+-") in ("inf", "infinity", "nan"):
         return Read(fmt.canonical_nan if "nan" in word else infinity(word.startswith("-"), fmt))
     try:

@@ -18,7 +18,7 @@ from phobos_sim.explain import numbers
 from phobos_sim.explain.explanation import DotExplanation, explain_dot
 from phobos_sim.explain.groups import Group
 from phobos_sim.explain.ladders import Ladder
-from phobos_sim.formats import F16, F32, special_values
+from phobos_sim.formats import BF16, F16, F32, TF32, special_values
 from phobos_sim.recordings import corners
 from phobos_sim.reference import execute
 
@@ -197,6 +197,12 @@ def test_absorption_of_c5() -> None:
     assert alone.absorbed == tuple(range(8))
 
 
+def test_decimals_of_tf32_fill_the_register() -> None:
+    explanation = sim.explain("HMMA.1688.F32.TF32", [1.0001], [3.0], -3.0)
+    assert isinstance(explanation, DotExplanation)
+    assert (explanation.dot.code, explanation.rule) == (0, "tf32 operand bits")
+
+
 def test_order_of_k_is_named_for_c19() -> None:
     """The same products, k permuted: other bits, by the order alone; inside a group the order never matters."""
     a, b = [0x6C00, 0, 0, 0, 0, 0, 0, 0, 0x3C00], [0xEC00, 0, 0, 0, 0, 0, 0, 0, 0x3C00]
@@ -312,7 +318,10 @@ def test_numbers_are_read_as_people_write_them(fmt: object) -> None:
         assert f"{again.code:x}" == f"{code:x}", number
         assert numbers.read_number(number.hex, fmt).code == code
     assert numbers.read_number("0.1", F16).note == "0.1 is no f16; the nearest is 2e66 (0.1)"
-    assert "was read as the code" in numbers.read_number("1000", F16).note
+    assert numbers.read_number("1000", F16).note.endswith("the decimal is 1000.0")
+    assert numbers.read_number("1e20", BF16).note.endswith("the decimal is 1.0e20")
+    assert numbers.read_number("1.0e20", BF16).code == 0x60AD and not numbers.read_number("0800", F16).note
+    assert numbers.read_number("1.0001", TF32).code == 0x3F800347  # the register, whose low bits R1 does not read
     assert numbers.read_number("-1/3", F32).code == 0xBEAAAAAB
     with pytest.raises(UsageError, match="neither a decimal"):
         numbers.read_number("one", F16)
