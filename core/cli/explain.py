@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,7 +12,9 @@ from ..errors import UsageError
 from .options import Json, console, write_json
 
 if TYPE_CHECKING:
+    from ..explain.document import Document
     from ..explain.report import Report
+    from ..isa import Instruction
 
 Markdown = Annotated[
     str | None, typer.Option("--markdown", metavar="FILE", help="Write the report as Markdown; - is stdout.")
@@ -68,6 +70,8 @@ def command(
 
     For example: phobos-sim explain HMMA.16816.F32 --a 1,0c00*3 --b 1,0c00*3 --c 2.0
     """
+    from .. import isa
+    from ..execute import find
     from ..explain import dispatch, numbers, sources
 
     if groups not in ("some", "all"):
@@ -83,19 +87,19 @@ def command(
         arch = arch or found.arch
         notes.append(f"{found.note}.")
     else:
-        row = dispatch.find(what, arch or "sm_86")
+        row = find(what, arch or "sm_86")
         given = None
         operands = _operands(row, (a, b, c), file, at, notes)
-    row = dispatch.find(row.key, arch or "sm_86")
+    row = find(row.key, arch or "sm_86")
     if other is not None:
-        dispatch.find("FFMA", other)
+        find("FFMA", other)
     if expected is not None:
         assert row.result is not None
         read = numbers.read_number(expected, row.result)
         given = read.code
         notes += [read.note] if read.note else []
     explanation = dispatch.dispatch(
-        row, dispatch.isa.ARCHS[arch or "sm_86"], operands, other, _order(order), given, tuple(notes)
+        row, isa.ARCHS[arch or "sm_86"], operands, other, _order(order), given, tuple(notes)
     )
     from ..explain.explanation import DotExplanation
 
@@ -103,7 +107,9 @@ def command(
     show(explanation, document, json, markdown, html)
 
 
-def _operands(row, given, file, at, notes):  # type: ignore[no-untyped-def]
+def _operands(
+    row: Instruction, given: tuple[str | None, ...], file: Path | None, at: str | None, notes: list[str]
+) -> list[Any]:
     """Operands from the command line or from a file."""
     from ..explain import dispatch, sources
 
@@ -126,7 +132,7 @@ def _operands(row, given, file, at, notes):  # type: ignore[no-untyped-def]
             f"{row.key} takes {len(row.operands)} operand{'s' if len(row.operands) > 1 else ''}, found {len(used)}"
         )
     operands = []
-    for position, text in enumerate(used):
+    for position, text in enumerate(text for text in used if text is not None):
         codes, said = dispatch.read(row, position, text)
         operands.append(codes)
         notes += [note for note in said if note not in notes]
@@ -142,7 +148,7 @@ def _order(text: str | None) -> list[int] | None:
         raise UsageError(f"--order {text}: expected reversed, or a permutation such as 1,0,2,3") from None
 
 
-def show(report: Report, document, json: str | None, markdown: str | None, html: Path | None) -> None:  # type: ignore[no-untyped-def]
+def show(report: Report, document: Document, json: str | None, markdown: str | None, html: Path | None) -> None:
     """The report where it was asked for: stdout for people unless a machine reads there, and the files named."""
     from ..explain import html as pages
     from ..explain import markdown as texts
