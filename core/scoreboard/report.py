@@ -108,7 +108,8 @@ def explained(row: RowScore) -> tuple[tuple[str, ...], str]:
 
 def _explainable(instruction: str) -> bool:
     """Whether `sim.explain` takes this instruction apart (a sequence is explained one instruction at a time)."""
-    from ..explain.dispatch import CHAINS, ONE_STEP
+    from ..explain.dispatch import ONE_STEP
+    from ..explain.explanation import CHAINS
 
     row = isa.lookup(instruction)
     one_step = (

@@ -170,6 +170,6 @@ def memory_allows(program: Program, c: Classes, axis: Axis, aliases: dict[str, s
 
 def _cut(c: Classes, op: Load | Store, axis: Axis) -> tuple[int, ...]:
     """The tensor axes on which a class cuts a slice."""
-    owner: object = op.result if isinstance(op, Load) else op
+    owner = op.result if isinstance(op, Load) else op
     kept = [i for i, size in enumerate(op.sizes) if size is not None]
     return tuple(i for position, i in enumerate(kept) if c.of(owner, position) == axis)

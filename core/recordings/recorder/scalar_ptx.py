@@ -300,6 +300,7 @@ def _integer_to_float(add, fmt: str) -> None:  # type: ignore[no-untyped-def]
         *([("u32", "u32")] if fmt == "f32" else []),
     ]
     for source, wide in sources:
+        convert: tuple[str, ...]
         if fmt == "bf16":
             convert = (f"cvt.rn.f32.{wide} %t0, {{a}};", "cvt.rn.bf16.f32 {d}, %t0;")
         else:
