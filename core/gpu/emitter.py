@@ -151,8 +151,11 @@ class Emitter:
         return self.env[value]
 
     def zero_of(self, fmt: Format) -> Value:
-        """Code 0 of a format."""
-        return self.b.false() if fmt.bits == 1 else self.b.const_bits(0, kind_of(fmt))
+        """Code 0 of a format; opaque for a float, as constants are."""
+        kind = kind_of(fmt)
+        if fmt.is_float:
+            return self.b.convert(self.zero, kind)
+        return self.b.false() if fmt.bits == 1 else self.b.const_bits(0, kind)
 
     def as_u32(self, value: Value) -> Value:
         return self.b.convert(value, "u32")
@@ -173,7 +176,10 @@ class Emitter:
         row = isa.lookup(key)
         if row.family == "mufu" or any(s.startswith("MUFU") for s in row.expansion):
             self.b.mufu_binding = self.extra_binding("tables")
-        return sm86.emit(self.b, row, *values)
+        result = sm86.emit(self.b, row, *values)
+        made = row.result is not None and row.result.is_float and not any(o is None or o.is_float for o in row.operands)
+        # what drivers know of an integer, they would know of the float: opaque again, see `constant`
+        return result | self.b.convert(self.zero, result.kind) if made else result
 
     def scalar_map(self, op: tp.Map) -> Value:
         key = op.instruction
@@ -230,7 +236,7 @@ class Emitter:
                 self.tile_op(op)
 
     def constant(self, fmt: Format, code: int) -> Value:
-        """A constant of the kernel. Float constants are opaque: drivers fold x * 0 and operations on two constants."""
+        """A constant of the kernel. Floats are opaque: drivers fold x * 0, x / 0, operations on two constants."""
         b = self.b
         kind = self.index_kind if fmt.name == "s64" else kind_of(fmt)
         if kind == "bool":
@@ -293,10 +299,11 @@ class Emitter:
 
         def body(value: Value) -> None:
             self.env[induction] = value
-            for argument, slot in zip(arguments, carried, strict=True):
-                slot.enter(argument)
-            self.block(op.body)
-            self.update(carried, op.body.yields)
+            with self.nested():
+                for argument, slot in zip(arguments, carried, strict=True):
+                    slot.enter(argument)
+                self.block(op.body)
+                self.update(carried, op.body.yields)
 
         counted = self.target.loop_budget is not None and (self.counting or self.facts.trips[op] is None)
         if counted:
@@ -337,16 +344,18 @@ class Emitter:
         carried = [self.carry(init) for init in op.inits]
 
         def holds() -> Value:
-            for argument, slot in zip(op.condition.arguments, carried, strict=True):
-                slot.enter(argument)
-            self.block(op.condition)
+            with self.nested():
+                for argument, slot in zip(op.condition.arguments, carried, strict=True):
+                    slot.enter(argument)
+                self.block(op.condition)
             return self.env[op.condition.yields[0]]
 
         def trip(inside: Trips) -> Value:
-            for argument, slot in zip(op.body.arguments, carried, strict=True):
-                slot.enter(argument)
-            self.block(op.body)
-            self.update(carried, op.body.yields)
+            with self.nested():
+                for argument, slot in zip(op.body.arguments, carried, strict=True):
+                    slot.enter(argument)
+                self.block(op.body)
+                self.update(carried, op.body.yields)
             return self.goes_on(op, holds(), inside)
 
         with b.if_(holds()), self.counted() as inside:
@@ -383,14 +392,20 @@ class Emitter:
 
         def arm(block: tp.Block) -> Callable[[], None]:
             def emit() -> None:
-                self.block(block)
-                self.update(carried, block.yields)
+                with self.nested():
+                    self.block(block)
+                    self.update(carried, block.yields)
 
             return emit
 
         self.b.if_else(self.env[op.condition], arm(op.then), arm(op.orelse))
         for out, slot in zip(op.outs, carried, strict=True):
             slot.enter(out)
+
+    @contextmanager
+    def nested(self) -> Iterator[None]:
+        """Emits what may run or not: where it puts values of the code around it holds in here alone."""
+        yield
 
     # ---- carried values --------------------------------------------------------------------------------------
 

@@ -10,7 +10,8 @@ barrier is dear, and with 128 or 256 invocations on a GPU.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from ..formats import Format
@@ -322,6 +323,12 @@ class SharedEmitter(Emitter):
                 local.append(self.as_u32(offset))
         clamped = tuple(b.select(inside, c, b.u32(0)) for c in local)
         return b.select(inside, self.at(op.value, clamped), self.tiles[op.into].at(at))
+
+    @contextmanager
+    def nested(self) -> Iterator[None]:
+        before = dict(self.tiles), dict(self.slots)
+        yield
+        self.tiles, self.slots = before
 
     # ---- carried tiles ---------------------------------------------------------------------------------------
 
