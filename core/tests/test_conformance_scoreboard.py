@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from helpers import SHARED, cli, llvmpipe, shared, swiftshader
-from phobos_sim import isa
+from phobos_sim import formats, isa
 from phobos_sim.errors import RecordingError
 from phobos_sim.recordings import home
 from phobos_sim.reference import execute
@@ -100,7 +100,11 @@ CHANGES = {
     "width_tf32": {"width_tf32": 8},
     "width_tf32_k4": {"width_tf32_k4": 2},
     "floor_f32": {"floor_f32": -126},
+    "floor_f32 one higher": {"floor_f32": -131},
+    "floor_f32 one lower": {"floor_f32": -133},
     "floor_f16": {"floor_f16": -14},
+    "floor_f16 one higher": {"floor_f16": -19},
+    "floor_f16 one lower": {"floor_f16": -21},
 }
 
 
@@ -159,6 +163,25 @@ def test_a_changed_rule_is_found_by_the_corner_vectors(name: str) -> None:
     outcome = score([home() / "corners" / "hmma.txt"], Function(name, engine), Options(arch="sm_86", kill=False))
     assert not outcome.passed
     assert all(row.first_place.startswith("vector ") for row in outcome.rows if not row.passed)
+
+
+@pytest.mark.parametrize(
+    "name, position",
+    [*(("HMMA.16816.F32", i) for i in range(3)), *(("HMMA.16816.F16", i) for i in (1, 2))],
+)
+def test_a_nan_that_one_operand_loses_is_found_by_the_corner_vectors(name: str, position: int) -> None:
+    def engine(key: str, arch: str, *codes: np.ndarray) -> np.ndarray:
+        row, record = isa.lookup(key), isa.ARCHS[arch]
+        if row.key == name:
+            fmt = row.operands[position]
+            assert fmt is not None
+            kept = [*codes]
+            kept[position] = np.where(formats.is_nan(kept[position], fmt), kept[position].dtype.type(0), kept[position])
+            codes = tuple(kept)
+        return execute.mma(row, *codes, record) if row.family == "tensor" else execute.apply(row, *codes)
+
+    outcome = score([home() / "corners" / "hmma.txt"], Function("NaN lost", engine), Options(arch="sm_86", kill=False))
+    assert [row.row for row in outcome.rows if not row.passed] == [name]
 
 
 # --- kill scores -----------------------------------------------------------------------------------------------------
