@@ -61,7 +61,7 @@ def random_dots(row: isa.Instruction, count: int, seed: int) -> list[tuple[list[
 
 @pytest.mark.parametrize(("row", "arch"), PAIRS, ids=[f"{row.key}-{arch.name}" for row, arch in PAIRS])
 def test_results_are_those_of_the_reference(row: isa.Instruction, arch: isa.Arch) -> None:
-    dots = random_dots(row, 40, 1)
+    dots = random_dots(row, 16, 1)
     left, right, addend = row.operands
     assert left and right and addend
     a = np.array([x for x, _, _ in dots], left.dtype)[:, None, :]
