@@ -9,6 +9,7 @@ Rules (design.md 10)
 
 from __future__ import annotations
 
+import math
 import sys
 from typing import Any
 
@@ -47,12 +48,14 @@ def is_torch(array: Any) -> bool:
 
 
 def _as_numpy(array: Any, where: str) -> np.ndarray[Any, Any]:
+    if isinstance(array, np.ma.MaskedArray):
+        raise UsageError(f"{where}: kernels know no masked elements; pass array.data or array.filled(...)")
     if isinstance(array, np.ndarray | np.generic):
         return np.asarray(array)
     if is_torch(array):
         return _from_torch(array, where)
     if hasattr(array, "__array_interface__"):
-        return np.asarray(array)
+        return _from_interface(array, where)
     if hasattr(array, "__dlpack__"):
         return _from_dlpack(array, where)
     if hasattr(array, "__cuda_array_interface__"):
@@ -69,6 +72,10 @@ def _from_torch(tensor: Any, where: str) -> np.ndarray[Any, Any]:
         raise UsageError(f"{where}: the tensor is on {tensor.device}; pass tensor.cpu()")
     if tensor.layout is not torch.strided:
         raise UsageError(f"{where}: a dense tensor is needed, found layout {tensor.layout}; pass tensor.to_dense()")
+    if tensor.is_neg() or tensor.is_conj():  # views whose memory holds other numbers than they show
+        raise UsageError(
+            f"{where}: the tensor is negated or conjugated lazily; pass tensor.resolve_neg().resolve_conj()"
+        )
     tensor = tensor.detach()
     if tensor.dtype is torch.bfloat16:
         import ml_dtypes
@@ -80,6 +87,13 @@ def _from_torch(tensor: Any, where: str) -> np.ndarray[Any, Any]:
         raise UsageError(f"{where}: no number format for dtype {tensor.dtype}") from None
 
 
+def _from_interface(array: Any, where: str) -> np.ndarray[Any, Any]:
+    try:
+        return np.asarray(array)
+    except (TypeError, ValueError) as fault:
+        raise UsageError(f"{where}: numpy cannot read its __array_interface__ ({fault}); pass a numpy array") from None
+
+
 def _from_dlpack(array: Any, where: str) -> np.ndarray[Any, Any]:
     try:
         return np.from_dlpack(array)
@@ -89,7 +103,7 @@ def _from_dlpack(array: Any, where: str) -> np.ndarray[Any, Any]:
 
 def typed(codes: Codes, fmt: Format, *, like: Any = None) -> Any:
     """Codes as an array of values of their format: torch where `like` is a tensor, else numpy (bf16: ml_dtypes)."""
-    codes = np.ascontiguousarray(codes)
+    codes = np.asarray(codes, order="C")  # ascontiguousarray would give 0-d results an axis
     if like is not None and is_torch(like):
         return _to_torch(codes, fmt)
     if fmt == BF16:
@@ -136,5 +150,19 @@ def _float_code(value: int | float, fmt: Format) -> int:
     if isinstance(value, int) and -(1 << 63) <= value < 1 << 63:
         codes = np.array([value], np.int64).view(np.uint64)
         return int(convert.i2f(codes, source="s64", target=fmt.name)[0])
-    codes = np.array([value], np.float64).view(np.uint64)
+    number = float(value) if isinstance(value, float) else _float_of_integer(value, fmt)
+    codes = np.array([number], np.float64).view(np.uint64)
     return int(codes[0]) if fmt == F64 else int(convert.f2f(codes, source="f64", target=fmt.name)[0])
+
+
+def _float_of_integer(value: int, fmt: Format) -> float:
+    """A double that rounds to `fmt` as the integer itself does: rounded to odd, so that a second rounding is exact."""
+    size, sign = abs(value), -1.0 if value < 0 else 1.0
+    shift = size.bit_length() - 53
+    if shift <= 0 or shift > 1024 - 53 or fmt == F64:
+        try:
+            return float(value)
+        except OverflowError:  # 2^1024 or more, or rounded to it
+            return sign * math.inf
+    odd = size >> shift | (size & ((1 << shift) - 1) != 0)
+    return sign * math.ldexp(float(odd), shift)

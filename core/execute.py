@@ -44,8 +44,10 @@ def execute(
 
 def find(name: str, arch: str = "sm_86") -> Instruction:
     """The row of a name on an architecture; UsageError if there is none."""
-    if arch not in isa.ARCHS:
+    if not isinstance(arch, str) or arch not in isa.ARCHS:
         raise UsageError(f"unknown arch {arch!r}; known are {', '.join(isa.ARCHS)}")
+    if not isinstance(name, str):
+        raise UsageError(f"an instruction is named by a string such as 'FFMA', found {name!r}")
     try:
         instruction = isa.lookup(name)
     except isa.UnknownInstruction as fault:

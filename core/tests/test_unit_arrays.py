@@ -8,7 +8,7 @@ import pytest
 from helpers import require_torch
 from phobos_sim import arrays
 from phobos_sim.errors import UsageError
-from phobos_sim.formats import BF16, F16, F32, FORMATS, S32
+from phobos_sim.formats import BF16, F16, F32, F64, FORMATS, S32, Format
 
 FLOATS = ["float16", "float32", "float64"]
 INTEGERS = ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"]
@@ -124,3 +124,49 @@ def test_scalars_that_do_not_fit(value: object, fmt: str, message: str) -> None:
 def test_typed_integers() -> None:
     assert arrays.typed(np.array([0xFFFFFFFF], np.uint32), S32).tolist() == [-1]
     assert arrays.typed(np.array([0x3F800000], np.uint32), FORMATS["tf32"]).tolist() == [1.0]
+
+
+@pytest.mark.parametrize(
+    ("value", "fmt", "code"),
+    [
+        (2**64 + 2**40 + 1, F32, 0x5F800001),  # just above a tie: rounded once, not through f64
+        (2**64 + 2**40, F32, 0x5F800000),
+        (-(2**64) - 2**40 - 1, F32, 0xDF800001),
+        (2**70 + 2**62 + 1, BF16, 0x6281),
+        (2**128 - 2**103, F32, 0x7F800000),
+        (2**128 - 2**103 - 1, F32, 0x7F7FFFFF),
+        (10**400, F32, 0x7F800000),
+        (-(10**400), F64, 0xFFF0000000000000),
+        (2**1024 - 2**970, F64, 0x7FF0000000000000),
+        (2**1024 - 2**970 - 1, F64, 0x7FEFFFFFFFFFFFFF),
+        (2**1024 - 1, F16, 0x7C00),
+        (2**64 + 2**12, F64, 0x43F0000000000001),
+    ],
+)
+def test_large_integers_are_rounded_once(value: int, fmt: Format, code: int) -> None:
+    assert arrays.scalar_code(value, fmt) == code
+
+
+def test_a_result_without_axes_stays_one() -> None:
+    for fmt in (F32, BF16, S32):
+        assert arrays.typed(np.zeros((), fmt.dtype), fmt).shape == ()
+
+
+def test_views_that_show_other_numbers_than_they_hold_are_refused() -> None:
+    with pytest.raises(UsageError, match="masked"):
+        arrays.as_codes(np.ma.array([1.0], mask=[True]))
+    broken = _Interface(np.zeros(1))
+    broken.__array_interface__ = {}
+    with pytest.raises(UsageError, match="X: numpy cannot read its __array_interface__"):
+        arrays.as_codes(broken, where="X")
+
+
+def test_lazy_torch_views_are_refused() -> None:
+    require_torch()
+    import torch
+
+    for dtype in (torch.float32, torch.bfloat16):
+        with pytest.raises(UsageError, match="lazily.*resolve_neg"):
+            arrays.as_codes(torch._neg_view(torch.ones(2, dtype=dtype)))
+    with pytest.raises(UsageError, match="lazily"):
+        arrays.as_codes(torch.ones(2, dtype=torch.complex64).conj())

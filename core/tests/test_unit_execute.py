@@ -94,3 +94,16 @@ F, U = np.float32([1.0]), np.uint32([1])
 def test_wrong_use(call: object, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         call()  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("name", [None, 5, b"FADD"])
+def test_a_name_is_a_string(name: object) -> None:
+    with pytest.raises(UsageError, match="named by a string"):
+        run(name, 1, 1)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="unknown arch"):
+        run("FADD", 1, 1, arch=[name])
+
+
+def test_scalars_give_scalars() -> None:
+    assert run("FADD", np.float32(1), np.float32(2)).shape == ()
+    assert run("add.rn.bf16", *[np.array(1, ml_dtypes.bfloat16)] * 2).shape == ()
