@@ -1,7 +1,7 @@
 """Operators and conversions of every type in kernels, on hard operands, on every form.
 
-Seen to fail with: i8 sums that are not wrapped; x / 0 by the device; `!=` true with NaN; an i64 argument cut to 32 bits;
-a bool tensor stored as a word.
+Seen to fail with: i8 sums that are not wrapped; x / 0 by the device; `!=` true with NaN; an i64 argument cut to 32
+bits; a bool tensor stored as a word.
 """
 
 from __future__ import annotations

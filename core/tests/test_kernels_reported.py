@@ -142,7 +142,7 @@ def test_c18_empty_tensors_are_read_as_zero_and_never_written(dims: dict[str, in
 
 
 def test_c20_sums_overflow_step_by_step() -> None:
-    """HFMA2 and f16 sums round at every step: infinity where a partial sum passes 65504 by half a unit, not elsewhere."""
+    """HFMA2 and f16 sums round at every step: infinity where a partial sum passes 65504 by half a unit or more."""
     a, b = np.zeros((8, 16), H), np.ones((16, 8), H)
     a[0, :3] = 65504, 15, -65504  # half a unit is 16: stays
     a[1, :3] = 65504, 16, -65504  # a tie, to even: infinity

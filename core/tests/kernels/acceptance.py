@@ -1,4 +1,4 @@
-"""Kernels of test_kernels_acceptance.py (phobos-language.md G.1): each in the variants whose bits must or must not differ."""
+"""Kernels of test_kernels_acceptance.py (phobos-language.md G.1), in variants whose bits must or must not differ."""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
 """The drafts of phobos-language.md F.2, as they stand there."""
 
 from __future__ import annotations
+
 import phobos.lang as ph
+
 
 @ph.kernel
 @ph.autotune(BLOCK=[1024])

@@ -270,7 +270,7 @@ def i64_dot(A: ph.tensor[ph.i64][M, K], B: ph.tensor[ph.i64][K, N], C: ph.tensor
 
 
 @ph.kernel
-@ph.autotune(R=[16], W=[24], N=[16])
+@ph.autotune(R=[16], W=[12], N=[16])
 @ph.launch(64)
 def computed_operands(X: ph.tensor[ph.f32][M, W], Y: ph.tensor[ph.f32][W, N], Z: ph.tensor[ph.f32][M, N]):
     """Both operands are tiles made here; b is a sum of two and its product feeds another."""
@@ -285,7 +285,7 @@ def computed_operands(X: ph.tensor[ph.f32][M, W], Y: ph.tensor[ph.f32][W, N], Z:
 
 
 @ph.kernel
-@ph.autotune(R=[16], W=[48], C=[36])
+@ph.autotune(R=[16], W=[20], C=[36])
 @ph.launch(64)
 def wide_scores(X: ph.tensor[ph.f32][M, W], Y: ph.tensor[ph.f32][C, W], Z: ph.tensor[ph.f32][M, W]):
     """36 columns are no whole blocks of lanes, and the row maximum keeps them from being cut."""
