@@ -7,6 +7,7 @@ is written here; a `Bound` is all that a backend needs to know of a launch.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -94,18 +95,18 @@ def _dims(program: Program, tensors: Mapping[str, np.ndarray]) -> dict[str, int]
 
 def _grid(program: Program, grid: Any, dims: Mapping[str, int]) -> tuple[int, int, int]:
     if callable(grid):
-        grid = grid({**dims, **program.constants})
+        grid = grid(_Meta(program.name, {**dims, **program.constants}))
     if not isinstance(grid, tuple | list):
         grid = (grid,)
     if not 1 <= len(grid) <= 3:
         raise LaunchError(f"kernel {program.name}: a grid has 1 to 3 extents, found {tuple(grid)!r}")
     out = []
     for axis, (extent, limit) in enumerate(zip(grid, GRID_LIMITS, strict=False)):
-        if isinstance(extent, bool) or not hasattr(extent, "__index__"):
+        n = _integer(extent)
+        if n is None:
             raise LaunchError(
                 f"kernel {program.name}: grid extent {'xyz'[axis]} is {extent!r}; give an int (// divides)"
             )
-        n = extent.__index__()
         if n <= 0:
             raise LaunchError(
                 f"kernel {program.name}: the grid is empty: {'xyz'[axis]} = {n}; every extent must be at least 1"
@@ -115,6 +116,28 @@ def _grid(program: Program, grid: Any, dims: Mapping[str, int]) -> tuple[int, in
         out.append(n)
     x, y, z = (*out, 1, 1)[:3]
     return x, y, z
+
+
+class _Meta(dict[str, int]):
+    """What a grid function is given: dims and constants by name."""
+
+    def __init__(self, kernel: str, values: Mapping[str, int]) -> None:
+        super().__init__(values)
+        self._kernel = kernel
+
+    def __missing__(self, name: object) -> int:
+        raise LaunchError(
+            f"kernel {self._kernel}: the grid function asks for {name!r}, which is neither dim nor constant; "
+            f"there are {', '.join(self) or 'none'}"
+        )
+
+
+def _integer(value: Any) -> int | None:
+    """An int or what serves as one (numpy integers); None for a bool and everything else."""
+    try:
+        return None if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        return None
 
 
 def _aliases(program: Program, tensors: Mapping[str, np.ndarray]) -> dict[str, str]:

@@ -204,10 +204,12 @@ def _checked(
         raise UsageError(f"unknown form {form!r}; forms are None (measured choice), 'loops', 'registers' and 'shared'")
     if instructions not in INSTRUCTIONS:
         raise UsageError(f"unknown instructions {instructions!r}; choose None, 'native' or 'integer'")
-    if arch not in isa.ARCHS:
+    if not isinstance(arch, str) or arch not in isa.ARCHS:
         raise UsageError(f"unknown arch {arch!r}; known are {', '.join(isa.ARCHS)}")
     if not isinstance(races, bool):
         raise UsageError(f"races is True or False, found {races!r}")
+    if progress is not None and not callable(progress):
+        raise UsageError(f"progress is a function of (done, all), found {progress!r}")
     if mode not in MODES:
         raise UsageError(f"unknown mode {mode!r}; modes are 'exact' and 'cooperative' (fast, and not the arch's bits)")
     if mode != EXACT and form == "loops":

@@ -9,15 +9,18 @@ from __future__ import annotations
 import __future__
 
 import gc
+import inspect
 import sys
-from contextlib import nullcontext
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from types import ModuleType
 from typing import Annotated, Any
 
 import typer
 
-from ..errors import UnavailableError, UsageError
+from ..errors import PhobosError, UnavailableError, UsageError
 from .options import Device, Json, console, describe, print_launch, source_file, write_json
 
 
@@ -35,12 +38,16 @@ def command(
         raise UsageError(f"{file}: check runs a Python module's check(torch); a .ph file has none (try `run`)")
     torch = _import_torch()
     with choose.use(device) if device else nullcontext():
-        check = _execute(file).get("check")
+        with _blame(file):
+            check = _execute(file).get("check")
         if not callable(check):
             raise UsageError(f"{file}: no function check(torch) in it")
+        try:
+            inspect.signature(check).bind(torch)
+        except TypeError as error:
+            raise UsageError(f"{file}: check(torch) is called with one argument: {error}") from error
         with observed() as launches, _cuda_on_cpu(torch):
-            outcome = check(_Torch(torch))
-    ok, message = outcome if isinstance(outcome, tuple) else (outcome, "")
+            ok, message = _verdict(file, check, _Torch(torch))
     out = console(json)
     if message:
         out.print(str(message), markup=False)
@@ -67,6 +74,46 @@ def _import_torch() -> Any:
     return torch
 
 
+def _verdict(file: Path, check: Callable[[Any], Any], torch: Any) -> tuple[bool, object]:
+    """What check(torch) says: a bool, or (bool, message); an assertion of its own that fails is a no."""
+    try:
+        with _blame(file):
+            outcome = check(torch)
+    except AssertionError as error:
+        place = _place(file, error)
+        if place is None:
+            raise
+        return False, f"{file}:{place}: AssertionError: {error}"
+    if not isinstance(outcome, tuple):
+        outcome = (outcome, "")
+    if len(outcome) != 2:
+        raise UsageError(f"{file}: check(torch) returns a bool or (bool, message), found {len(outcome)} values")
+    return bool(outcome[0]), outcome[1]
+
+
+@contextmanager
+def _blame(file: Path) -> Iterator[None]:
+    """An exception out of the module is the module's, a UsageError with its place, and no defect of this program."""
+    try:
+        yield
+    except (PhobosError, AssertionError, typer.Exit):
+        raise
+    except Exception as error:
+        place = _place(file, error)
+        if place is None:
+            raise
+        raise UsageError(f"{file}:{place}: {type(error).__name__}: {error}") from error
+
+
+def _place(file: Path, error: Exception) -> int | None:
+    """The line of the module that raised or passed on the exception; None where it is this package's own."""
+    frames = [(Path(frame.filename), frame.lineno) for frame in traceback.extract_tb(error.__traceback__)]
+    innermost = frames[-1][0]
+    if Path(__file__).parents[1] in innermost.parents and innermost not in (Path(__file__), file):
+        return None
+    return next((line for path, line in reversed(frames) if path == file), None)
+
+
 def _execute(file: Path) -> dict[str, Any]:
     """Run the module's top level with `phobos.lang` bound to this package, whatever else owns that name."""
     from .. import lang
@@ -76,9 +123,10 @@ def _execute(file: Path) -> dict[str, Any]:
     sys.modules["phobos"], sys.modules["phobos.lang"] = shim, lang
     # annotations name free dims (tensor[f16][M, K]) and must never be evaluated, with or without the future import
     try:
-        code = compile(file.read_text(), str(file), "exec", flags=__future__.annotations.compiler_flag)
-    except SyntaxError as error:
-        raise UsageError(f"{file}:{error.lineno}:{error.offset}: {error.msg}") from error
+        code = compile(file.read_bytes(), str(file), "exec", flags=__future__.annotations.compiler_flag)
+    except (SyntaxError, ValueError) as error:  # ValueError: null bytes, before Python 3.12
+        place = f":{error.lineno}:{error.offset}" if isinstance(error, SyntaxError) and error.lineno else ""
+        raise UsageError(f"{file}{place}: {error.msg if isinstance(error, SyntaxError) else error}") from error
     module = ModuleType(file.stem)
     module.__file__ = str(file)
     exec(code, module.__dict__)

@@ -46,6 +46,13 @@ def command(
     json: Json = None,
 ) -> None:
     """Show what a kernel becomes."""
+    from .. import choose
+    from ..launch import FORMS
+
+    if form not in FORMS:
+        raise UsageError(f"unknown form {form!r}; forms are loops, registers and shared")
+    if device is not None:
+        choose.open_named(device)
     chosen = pick_kernel(file, kernel)
     constants = integers("--set", settings)
     if emit is Emit.syntax:
@@ -162,11 +169,8 @@ def _shader(program: Program, dims: dict[str, int], form: str | None, target: Ta
     from ..gpu import mapping
     from ..gpu.emitter import Job
     from ..isa import SM86
-    from ..launch import FORMS
     from ..tile import facts
 
-    if form not in FORMS:
-        raise UsageError(f"unknown form {form!r}; forms are loops, registers and shared")
     unknown = [name for name in dims if name not in program.dims]
     if unknown:
         raise UsageError(f"--dim {unknown[0]}: kernel {program.name} has the dims {', '.join(program.dims) or 'none'}")

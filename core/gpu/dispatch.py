@@ -40,7 +40,7 @@ def timeout_seconds() -> float:
         seconds = float(text)
     except ValueError:
         seconds = -1.0
-    if not seconds > 0:
+    if not 0 < seconds < float("inf"):
         raise UsageError(f"PHOBOS_TIMEOUT is {text!r}; it is a number of seconds above 0")
     return seconds
 

@@ -107,6 +107,8 @@ class Kernel:
     def bind(self, constants: Mapping[str, int] | None) -> dict[str, int]:
         """The default constants overridden by `constants`, checked."""
         defaults = self.constants
+        if not isinstance(constants, Mapping | None):
+            raise UsageError(f"constants of kernel {self.name} are a dict of names and ints, found {constants!r}")
         for name, value in (constants or {}).items():
             if name not in defaults:
                 listed = ", ".join(defaults) or "none"

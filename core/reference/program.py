@@ -18,7 +18,7 @@ from typing import Protocol
 import numpy as np
 
 from .. import isa
-from ..errors import KernelError, LoopLimitError, Span
+from ..errors import KernelError, LoopLimitError, Span, UsageError
 from ..formats import FORMATS, S32, S64, Codes, Format, dtype_of
 from ..isa import Arch
 from ..tile import program as tile
@@ -91,13 +91,13 @@ def run(
     """
     state = Memory(tensors)
     watch = Watch(grid) if races else None
-    limit = int(os.environ.get("PHOBOS_MAX_TRIPS", MAX_TRIPS))
+    limit = _max_trips()
     record = isa.ARCHS[arch] if isinstance(arch, str) else arch
     dims = _dims(program, tensors)
     count = grid[0] * grid[1] * grid[2]
-    numbers = np.random.default_rng(order).permutation(count) if order is not None else np.arange(count)
+    numbers = range(count) if order is None else np.random.default_rng(order).permutation(count).tolist()
     waiting: list[Steps] = []
-    for done, number in enumerate(numbers.tolist(), 1):
+    for done, number in enumerate(numbers, 1):
         cta = Cta(number, grid, record, state, dims, limit, observer, watch)
         for parameter in program.scalars:
             cta.values[parameter.value] = _scalar(scalars[parameter.name], parameter.value.element)
@@ -117,6 +117,16 @@ def run(
         if any(at) and not all(at):
             raise _unbalanced(program)
         waiting = waiting if all(at) else []
+
+
+def _max_trips() -> int:
+    """PHOBOS_MAX_TRIPS; MAX_TRIPS where it is not set or empty."""
+    text = os.environ.get("PHOBOS_MAX_TRIPS", "").strip()
+    if not text:
+        return MAX_TRIPS
+    if not text.isascii() or not text.isdigit() or int(text) < 1:
+        raise UsageError(f"PHOBOS_MAX_TRIPS is {text!r}; it is a number of loop trips, at least 1")
+    return int(text)
 
 
 def _at_barrier(steps: Steps) -> bool:

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import importlib
 import json
-import os
 import queue
 import shlex
 import subprocess
@@ -29,6 +28,7 @@ import numpy as np
 
 from ..errors import PhobosError, UnavailableError, UsageError
 from ..formats import Codes, dtype_of
+from ..gpu.dispatch import timeout_seconds
 from ..isa import Arch, Instruction
 
 
@@ -96,6 +96,7 @@ class Program:
 
     def __init__(self, command: str) -> None:
         self.name = command
+        self._timeout = timeout_seconds()
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 closed by close()
         try:
             self._process = subprocess.Popen(
@@ -106,7 +107,6 @@ class Program:
         self._answers: queue.SimpleQueue[bytes] = queue.SimpleQueue()
         threading.Thread(target=self._read, daemon=True).start()
         self._count = 0
-        self._timeout = float(os.environ.get("PHOBOS_TIMEOUT", "600"))
 
     def _read(self) -> None:
         assert self._process.stdout is not None

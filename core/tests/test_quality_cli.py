@@ -6,6 +6,7 @@ import hashlib
 import json
 from pathlib import Path
 
+import helpers
 import numpy as np
 import pytest
 from helpers import ROOT, cli, llvmpipe, require_torch, shared
@@ -164,3 +165,65 @@ def test_check_of_a_wrong_module(tmp_path: Path, text: str, words: tuple[str, ..
     done = cli("check", file)
     assert done.returncode in (2, 4) and "Traceback" not in done.stderr
     assert not [word for word in words if word not in done.stderr], done.stderr
+
+
+GRID = "    x = torch.ones(64)\n    copy[{grid}](x, x + 1)\n"
+COPY = (
+    "import phobos.lang as ph\n@ph.kernel\n@ph.launch(128)\n"
+    "def copy(A: ph.tensor[ph.f32][N], B: ph.tensor[ph.f32][N]):\n    B[0:+64] = A[0:+64]\ndef check(torch):\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "status", "words"),
+    [
+        (b"import no_such_module\n", 2, (":1: ModuleNotFoundError",)),
+        (b"def check(torch):\n    return 1 // 0\n", 2, (":2: ZeroDivisionError",)),
+        (b"def check(torch):\n    torch.ones(2) @ torch.ones(3)\n", 2, (":2: RuntimeError",)),
+        (b"def check(torch):\n    torch.no_such_thing\n", 2, (":2: AttributeError",)),
+        (b"def check():\n    pass\n", 2, ("called with one argument",)),
+        (b"def check(torch):\n    return (True,)\n", 2, ("found 1 values",)),
+        (b"def check(torch):\n    assert torch is None, 'no'\n", 1, (":2: AssertionError: no",)),
+        (b"\xff\xfe", 2, ("module.py",)),
+        (b"x = 1\0\n", 2, ("null bytes",)),
+        ((COPY + GRID.format(grid='lambda meta: meta["Q"]')).encode(), 2, ("asks for 'Q'", "there are N")),
+        ((COPY + GRID.format(grid="lambda meta: 1 // 0")).encode(), 2, (":8: ZeroDivisionError",)),
+        ((COPY + GRID.format(grid="(1,)").replace("x, x", "x, 2 or x")).encode(), 2, ("int is no array",)),
+    ],
+)
+def test_what_a_module_raises_is_no_defect_of_this_program(
+    tmp_path: Path, text: bytes, status: int, words: tuple[str, ...]
+) -> None:
+    require_torch()
+    file = tmp_path / "module.py"
+    file.write_bytes(text)
+    done = cli("check", file, "--device", "reference")
+    assert done.returncode == status and "defect" not in done.stderr, done.stderr
+    assert not [word for word in words if word not in done.stdout + done.stderr], done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("emit", ["syntax", "tile", "instructions", "python", "spirv"])
+def test_compile_takes_no_unknown_name(emit: str) -> None:
+    for options, status in ((("--device", "bogus"), 2), (("--device", "vulkan:bogus"), 4), (("--form", "bogus"), 2)):
+        done = cli("compile", MATMUL, "--emit", emit, *options)
+        assert done.returncode == status and "bogus" in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("value", ["many", "0", "-1", "1.5"])
+def test_a_trip_limit_is_a_number(value: str) -> None:
+    done = cli("run", MATMUL, *SMALL, "--device", "reference", PHOBOS_MAX_TRIPS=value)
+    assert done.returncode == 2 and f"PHOBOS_MAX_TRIPS is '{value}'" in done.stderr, done.stderr
+
+
+def test_an_empty_trip_limit_is_none() -> None:
+    assert cli("run", MATMUL, *SMALL, "--device", "reference", PHOBOS_MAX_TRIPS="").returncode == 0
+
+
+@pytest.mark.parametrize("value", ["soon", "0", "inf", "nan"])
+def test_a_timeout_is_a_number_of_seconds(value: str) -> None:
+    commands = [("score", "--against", "cat")]
+    if helpers.device_names():
+        commands.append(("run", MATMUL, *SMALL, "--device", "vulkan"))
+    for command in commands:
+        done = cli(*command, PHOBOS_TIMEOUT=value)
+        assert done.returncode == 2 and f"PHOBOS_TIMEOUT is '{value}'" in done.stderr, done.stderr

@@ -9,7 +9,7 @@ from typing import Any
 import helpers
 import numpy as np
 import pytest
-from phobos_sim.errors import Source
+from phobos_sim.errors import LaunchError, Source, UsageError
 from phobos_sim.lang.kernel import Kernel
 from phobos_sim.lang.load import parse_source
 from phobos_sim.launch import observed
@@ -52,6 +52,41 @@ def test_observed_launches_hold_no_arrays(scale: Kernel) -> None:
     y[:] = 0
     assert not launch.outputs
     assert launch.sha256["Y"] == hashlib.sha256((2 * x).astype("<f4").tobytes()).hexdigest()
+
+
+# ---- what is no launch -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("grid", "options", "words"),
+    [
+        (lambda meta: meta["Q"], {}, "asks for 'Q'.*there are N, B"),
+        (np.array([2, 2]), {}, "grid extent x is array"),
+        ((np.ones(1),), {}, "grid extent x"),
+        ((4,), {"constants": 5}, "constants of kernel scale are a dict"),
+        ((4,), {"constants": [("B", 64)]}, "constants of kernel scale are a dict"),
+        ((4,), {"arch": ["sm_86"]}, "unknown arch"),
+        ((4,), {"progress": 3}, "progress is a function"),
+    ],
+)
+def test_wrong_use_is_a_message(scale: Kernel, grid: Any, options: dict[str, Any], words: str) -> None:
+    x, y = arrays()
+    with pytest.raises((UsageError, LaunchError), match=words):
+        scale.launch(grid, x, y, 2.0, 0, device="reference", **options)
+    assert not y.any()
+
+
+def test_a_grid_takes_no_memory(scale: Kernel) -> None:
+    """The reference counts the CTAs of the largest grid one by one."""
+    x, y = arrays()
+
+    def stop(done: int, count: int) -> None:
+        assert (done, count) == (1, (2**31 - 1) * 65535)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        scale.launch((2**31 - 1, 65535), x, y, 2.0, 0, device="reference", progress=stop)
+    assert not y.any()
 
 
 # ---- a launch like an earlier one ------------------------------------------------------------------------------
