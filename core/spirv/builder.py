@@ -107,6 +107,9 @@ class Builder(ModuleWriter):
             return self.unary("ConvertUToF" if a == "u" else "ConvertSToF", x, kind)
         if BITS[x.kind] == BITS[kind]:
             return Value(self, x.id, kind)
+        if a == "i" and BITS[kind] == 64:  # Mesa's NIR compares an SConvert of 32 bits with a constant wrongly
+            low = self.convert(x, "i32")
+            return self.bitcast(self.vector(low.u, (low >> 31).u), kind)
         return self.unary("SConvert" if a == "i" else "UConvert", x, kind)
 
     def ext(self, name: str, kind: str, *args: Value) -> Value:
