@@ -5,12 +5,16 @@ Rules (design.md 10)
  2. torch bf16 goes through int16, because numpy has no bf16; ml_dtypes is imported only to hand bf16 out.
  3. What cannot be read (memory of a GPU, a foreign byte order, a dtype without a format) is a UsageError that says what
     to pass instead.
+ 4. A file of arrays is read without unpickling; whatever is wrong with it is a UsageError.
 """
 
 from __future__ import annotations
 
 import math
 import sys
+import zipfile
+import zlib
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -166,3 +170,46 @@ def _float_of_integer(value: int, fmt: Format) -> float:
             return sign * math.inf
     odd = size >> shift | (size & ((1 << shift) - 1) != 0)
     return sign * math.ldexp(float(odd), shift)
+
+
+_DAMAGE = (OSError, ValueError, EOFError, KeyError, MemoryError, zipfile.BadZipFile, zlib.error, NotImplementedError)
+
+
+def read_npy(path: Path, *, where: str) -> np.ndarray[Any, Any]:
+    """The array of a .npy file. where: how messages name it. UsageError for everything that is not one."""
+    _begins(path, b"\x93NUMPY", where, "an npy file; numpy.save writes one")
+    try:
+        array: np.ndarray[Any, Any] = np.load(path, allow_pickle=False)
+    except _DAMAGE as fault:
+        raise UsageError(f"{where}: {_damage(fault)}") from None
+    return array
+
+
+def read_npz(path: Path, *, where: str) -> dict[str, np.ndarray[Any, Any]]:
+    """The arrays of a .npz file by name. where: how messages name it. UsageError for everything that is not one."""
+    _begins(path, b"PK", where, "an npz file; numpy.savez writes one")
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            return {name: archive[name] for name in archive.files}
+    except _DAMAGE as fault:
+        raise UsageError(f"{where}: {_damage(fault)}") from None
+
+
+def _begins(path: Path, magic: bytes, where: str, what: str) -> None:
+    try:
+        with path.open("rb") as file:
+            begin = file.read(len(magic))
+    except FileNotFoundError:
+        raise UsageError(f"{where}: cannot be read: no such file") from None
+    except OSError as fault:
+        raise UsageError(f"{where}: cannot be read: {fault.strerror}") from None
+    if begin != magic:
+        raise UsageError(f"{where}: not {what}")
+
+
+def _damage(fault: Exception) -> str:
+    if "allow_pickle" in str(fault):
+        return "holds pickled objects, which are never loaded: they can run code; save arrays of numbers"
+    if isinstance(fault, MemoryError):
+        return f"does not fit this machine's memory ({fault})"
+    return f"truncated or damaged ({fault or type(fault).__name__}); write it again"

@@ -108,15 +108,12 @@ def _generate(rng: np.random.Generator, element: Format, shape: tuple[int, ...],
 def _load(tensor: TensorParam, name: str) -> np.ndarray:
     import numpy as np
 
+    from ..arrays import read_npy
+
     path = Path(name)
     if path.suffix != ".npy":
         raise UsageError(f"--arg {tensor.name}={name}: expected random, zeros or a .npy file")
-    try:
-        array: np.ndarray = np.load(path, allow_pickle=False)
-    except FileNotFoundError:
-        raise UsageError(f"--arg {tensor.name}={name}: no such file") from None
-    except (OSError, ValueError, EOFError, MemoryError) as error:
-        raise UsageError(f"--arg {tensor.name}={name}: cannot be read as an array: {error}") from None
+    array = read_npy(path, where=f"--arg {tensor.name}={name}")
     if array.ndim:
         array = np.ascontiguousarray(array, array.dtype.newbyteorder("="))
     if tensor.element.name == "bf16" and array.dtype == np.uint16:

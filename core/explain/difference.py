@@ -315,11 +315,7 @@ def _share(outputs: dict[str, Codes], given: dict[str, Codes]) -> float:
 
 def _read(bound: Bound, path: Path) -> dict[str, Codes]:
     """The outputs in a file, by parameter name."""
-    try:
-        archive = np.load(path, allow_pickle=False)
-        held = {name: archive[name] for name in archive.files}
-    except (OSError, ValueError, AttributeError) as fault:
-        raise UsageError(f"{path}: cannot be read as an npz file: {fault}") from None
+    held = arrays.read_npz(path, where=str(path))
     written = sorted(bound.program.written())
     given = {}
     for name in written:

@@ -172,6 +172,8 @@ def explain_dot(
     assert operand is not None and result is not None
     step = instruction.shape.k if instruction.shape is not None else 1
     length = max(len(a), len(b), 1)
+    if length > numbers.MAX_K:
+        raise UsageError(f"k is {length}; at most {numbers.MAX_K} are explained: give a part of the dot")
     length += -length % step
     dotter = Dotter(_filled(a, length), _filled(b, length), int(c), operand, result)
     rules = ladders.rules_of(instruction, arch)

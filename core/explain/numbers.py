@@ -19,6 +19,9 @@ from fractions import Fraction
 from ..errors import UsageError
 from ..formats import F32, FORMATS, TF32, Format
 
+#: Most k of a dot that is explained: some 20 s of Python integers.
+MAX_K = 1 << 16
+
 
 @dataclass(frozen=True)
 class Number:
@@ -275,6 +278,8 @@ def read_vector(text: str, fmt: Format, length: int | None = None) -> tuple[list
         if (mark and not place.isdigit()) or (times and not count.isdigit()):
             raise UsageError(f"{item}: expected NUMBER, NUMBER*COUNT, NUMBER@K or NUMBER*COUNT@K")
         at = int(place) if mark else at
+        if at + (int(count) if times else 1) > MAX_K:
+            raise UsageError(f"{item}: k ends at {MAX_K} here; explain a part of the dot")
         read = read_number(word, fmt)
         if read.note and read.note not in notes:
             notes.append(read.note)

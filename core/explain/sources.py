@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .. import isa
+from ..arrays import read_npz
 from ..errors import UsageError
 from ..isa import Instruction
 from .dispatch import codes_of
@@ -47,11 +48,7 @@ def is_reference(text: str) -> bool:
 
 def element(row: Instruction, path: Path, at: str) -> tuple[list[int], ...]:
     """Row i of a, column j of b and element (i, j) of c of an npz file."""
-    try:
-        archive = np.load(path, allow_pickle=False)
-        arrays = {name.lower(): archive[name] for name in archive.files}
-    except (OSError, ValueError, AttributeError) as fault:
-        raise UsageError(f"--from {path}: cannot be read as an npz file: {fault}") from None
+    arrays = {name.lower(): array for name, array in read_npz(path, where=f"--from {path}").items()}
     missing = [name for name in "ab" if name not in arrays]
     if missing:
         held = ", ".join(arrays) or "nothing"

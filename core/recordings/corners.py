@@ -42,7 +42,11 @@ def read(path: str | Path) -> list[Corner]:
     """All vectors of one file; RecordingError names file, line and fault."""
     corners: list[Corner] = []
     seen: set[str] = set()
-    for number, line in enumerate(Path(path).read_text().splitlines(), 1):
+    try:
+        lines = Path(path).read_text(encoding="utf-8").splitlines()
+    except UnicodeDecodeError:
+        raise RecordingError(f"{path}: not a text file of corner vectors (docs/recordings.md)") from None
+    for number, line in enumerate(lines, 1):
         if not line.strip() or line.lstrip().startswith("#"):
             continue
         try:
@@ -89,7 +93,10 @@ def _assignment(word: str) -> tuple[str, str]:
 
 
 def _code(word: str, bits: int) -> int:
-    code = int(word, 16)
+    try:
+        code = int(word, 16)
+    except ValueError:
+        raise ValueError(f"{word!r} is no hexadecimal code") from None
     if code >> bits:
         raise ValueError(f"{word} does not fit {bits} bits")
     return code

@@ -86,6 +86,8 @@ class Function:
             return np.asarray(self.function(instruction.key, arch.name, *operands))
         except NotImplementedError as fault:
             raise Unsupported(str(fault) or "not implemented") from None
+        except Exception as fault:  # whatever a function of somebody else raises
+            raise ProgramError(f"{self.name}: {instruction.key}: it raised {type(fault).__name__}: {fault}") from fault
 
     def close(self) -> None:
         """Nothing to release."""

@@ -404,7 +404,7 @@ def _run_corners(
 
 def silicon_of(path: Path) -> tuple[str, ...]:
     """Architectures whose results in a corner file were measured, by its line ``# silicon: sm_90``."""
-    for line in path.read_text(encoding="utf-8").splitlines():
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
         if line.startswith("# silicon:"):
             return tuple(line.split(":", 1)[1].replace(",", " ").split())
     return ()

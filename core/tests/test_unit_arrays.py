@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -170,3 +172,29 @@ def test_lazy_torch_views_are_refused() -> None:
             arrays.as_codes(torch._neg_view(torch.ones(2, dtype=dtype)))
     with pytest.raises(UsageError, match="lazily"):
         arrays.as_codes(torch.ones(2, dtype=torch.complex64).conj())
+
+
+@pytest.mark.parametrize("suffix", ["npy", "npz"])
+def test_files_of_arrays_that_are_damaged_are_wrong_use(suffix: str, tmp_path: Path) -> None:
+    path, read = tmp_path / f"a.{suffix}", getattr(arrays, f"read_{suffix}")
+    save = np.save if suffix == "npy" else np.savez_compressed
+    save(path, np.arange(1000) * 7919)
+    whole = path.read_bytes()
+    for size in (1, 5, 30, len(whole) // 2, len(whole) - 1):
+        path.write_bytes(whole[:size])
+        with pytest.raises(UsageError, match="not an np|truncated or damaged"):
+            read(path, where="a")
+    damaged = bytearray(whole)
+    damaged[len(whole) // 2] ^= 255
+    path.write_bytes(damaged)
+    if suffix == "npz":
+        with pytest.raises(UsageError, match="truncated or damaged"):
+            read(path, where="a")
+    path.write_bytes(b"\x80\x04 anything")
+    with pytest.raises(UsageError, match=f"^a: not an {suffix} file"):
+        read(path, where="a")
+    save(path, np.array([{}], dtype=object))
+    with pytest.raises(UsageError, match="pickled objects, which are never loaded"):
+        read(path, where="a")
+    with pytest.raises(UsageError, match="no such file"):
+        read(tmp_path / "b", where="a")

@@ -325,4 +325,9 @@ def test_numbers_are_read_as_people_write_them(fmt: object) -> None:
     assert numbers.read_number("-1/3", F32).code == 0xBEAAAAAB
     with pytest.raises(UsageError, match="neither a decimal"):
         numbers.read_number("one", F16)
+    for far in ("1*9999999999", "1@9999999999", "1*65530,1*65530"):
+        with pytest.raises(UsageError, match="k ends at 65536"):
+            numbers.read_vector(far, F16)
+    with pytest.raises(UsageError, match="at most 65536 are explained"):
+        sim.explain("HMMA.16816.F32", np.ones(65537, np.float16), np.ones(65537, np.float16))
     assert numbers.read_vector("3c00*2,1.5@4", F16)[0] == [0x3C00, 0x3C00, 0, 0, 0x3E00]

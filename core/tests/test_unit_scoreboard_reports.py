@@ -160,6 +160,19 @@ def test_a_program_may_say_that_it_has_not_got_it(tmp_path: Path) -> None:
     engine.close()
 
 
+def test_a_function_that_raises_is_its_own_fault() -> None:
+    with pytest.raises(ProgramError, match="mine: FADD: it raised TypeError: "):
+        Function("mine", lambda: None)(ADD, ARCH, (ONE, TWO))
+
+
+def test_a_corner_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_bytes(b"\xff\xfe\x00")
+    (tmp_path / "b.txt").write_text("T1 FADD a=zz b=1 sm_86=1 # a reason\n")
+    for name, words in (("a", "not a text file of corner vectors"), ("b", "b.txt:1: 'zz' is no hexadecimal code")):
+        with pytest.raises(RecordingError, match=words):
+            score([tmp_path / f"{name}.txt"], Function("engine", lambda *_: None), Options())
+
+
 def test_what_against_can_name() -> None:
     assert isinstance(engines.against("phobos_sim.scoreboard.engines:against"), Function)
     with pytest.raises(UsageError, match="No module named 'nowhere'"):
