@@ -39,7 +39,10 @@ def device_names() -> tuple[str, ...]:
 
 
 def llvmpipe() -> str:
-    """The device name of lavapipe, or a skip."""
+    """The device under test: lavapipe (or a skip), unless PHOBOS_TEST_DEVICE names another."""
+    chosen = os.environ.get("PHOBOS_TEST_DEVICE")
+    if chosen:
+        return chosen
     if not any("llvmpipe" in name for name in device_names()):
         pytest.skip("Vulkan: no llvmpipe device (Debian: libvulkan1 mesa-vulkan-drivers)")
     return "vulkan:llvmpipe"
