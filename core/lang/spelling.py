@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable
+
+from .builtins import BUILTINS
 
 
 def let(spelling: str, name: str) -> str:
@@ -19,6 +22,13 @@ def var(spelling: str, name: str) -> str:
 def call(spelling: str, function: str, args: str) -> str:
     """A call of a builtin."""
     return f"`ph.{function}({args})`" if spelling == "python" else f"`{function}({args})`"
+
+
+def calls(spelling: str, hint: str) -> str:
+    """A hint whose calls of builtins, written as in `.ph`, read as the user has to write them."""
+    if spelling != "python":
+        return hint
+    return re.sub(r"(?<![\w.])(\w+)\(", lambda found: f"{'ph.' if found[1] in BUILTINS else ''}{found[0]}", hint)
 
 
 def attribute(spelling: str, name: str, args: str = "") -> str:

@@ -7,10 +7,12 @@ anew after a change, run this file with PHOBOS_REGENERATE=1 and read the differe
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import pytest
 from phobos_sim.errors import KernelError, Source
+from phobos_sim.lang.builtins import BUILTINS
 from phobos_sim.lang.kernel import Kernel
 from phobos_sim.lang.load import parse_source
 
@@ -49,3 +51,14 @@ def test_the_catalogue_is_large_and_every_message_says_what_to_do() -> None:
         assert lines[1] == f"    {(text.splitlines() + [''])[line - 1]}", path.name
         assert set(lines[2].strip()) == {"^"}, path.name
         assert lines[-1].startswith("  hint: ") and len(lines[-1]) > 12, path.name
+
+
+@pytest.mark.parametrize("path", CATALOGUE, ids=lambda path: path.name.removesuffix(".golden"))
+def test_hints_read_in_the_spelling_of_the_source(path: Path) -> None:
+    """What a hint says to write can be written: ph.exp(x) and `and` in Python, exp(x) and `&&` in `.ph`."""
+    hint = path.read_text().partition(RULE)[2].rpartition("  hint: ")[2]
+    if path.name.endswith(".py.golden"):
+        bare = [name for name in re.findall(r"(?<![\w.])(\w+)\(", hint) if name in BUILTINS]
+        assert not bare and "&&" not in hint, hint
+    else:
+        assert "ph." not in hint and not re.search(r"\w (and|or) \w+ [<>=]", hint), hint

@@ -19,6 +19,7 @@ import numpy as np
 
 from ..errors import KernelError, Span
 from ..formats import BF16, F16, F32, F64, PRED, S64, Format
+from ..lang import spelling as say
 from ..lang import syntax as syn
 from ..lang.attributes import Attributes
 from .program import (
@@ -331,7 +332,7 @@ class Context:
         self.notes.append(Note(kind, message, span))
 
     def fail(self, message: str, node: syn.Node | Span, hint: str = "") -> NoReturn:
-        raise KernelError(message, node.span if isinstance(node, syn.Node) else node, hint)
+        raise KernelError(message, node.span if isinstance(node, syn.Node) else node, say.calls(self.spelling, hint))
 
 
 def constant_code(element: Format, const: int | float | bool) -> int | None:

@@ -168,7 +168,9 @@ def scalar_binary(ctx: Context, op: str, a: Scalar, b: Scalar, node: syn.Node) -
         bad = a if a.format != PRED else b
         ctx.fail(f"`{op}` joins conditions, found {describe(bad)}", node, "compare first: x != 0")
     if PRED in (a.format, b.format) and a.format != b.format:
-        hint = "comparisons do not chain: write a < b and b < c" if op in syn.COMPARISONS else "convert with i32(c)"
+        both = "and" if ctx.spelling == "python" else "&&"
+        chain = f"comparisons do not chain: write a < b {both} b < c"
+        hint = chain if op in syn.COMPARISONS else "convert with i32(c)"
         ctx.fail(f"`{op}` between {describe(a)} and {describe(b)}", node, hint)
     if op in ("/", "%") and any(isinstance(s.const, int) and s.const < 0 for s in (a, b)):
         ctx.note("division", f"`{op}` of integers truncates toward zero; Python's // and % round down", node.span)
