@@ -77,6 +77,10 @@ class UnavailableError(PhobosError):
     exit_status = 4
 
 
+class InexactDeviceError(UnavailableError):
+    """A device on which no form of an instruction gave the right bits when it was probed."""
+
+
 class LoopLimitError(PhobosError):
     """A loop ran longer than the device can count; the message says where and what to do."""
 

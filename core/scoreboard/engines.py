@@ -26,7 +26,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ..errors import PhobosError, UnavailableError, UsageError
+from ..errors import InexactDeviceError, PhobosError, UnavailableError, UsageError
 from ..formats import Codes, dtype_of
 from ..gpu.dispatch import timeout_seconds
 from ..isa import Arch, Instruction
@@ -67,6 +67,8 @@ class Simulator:
 
         try:
             return execute(instruction.key, *operands, arch=arch.name, device=self.device)  # type: ignore[no-any-return]
+        except InexactDeviceError:
+            raise
         except UnavailableError as fault:
             raise Unsupported(str(fault)) from None
 

@@ -21,7 +21,7 @@ import numpy as np
 
 from .. import isa
 from ..compare import Comparison, Difference, compare
-from ..errors import RecordingError
+from ..errors import InexactDeviceError, RecordingError
 from ..formats import Codes, dtype_of
 from ..isa import Arch, Instruction
 from ..recordings import corners as corner_files
@@ -75,6 +75,7 @@ class RowScore:
     maturity: str = ""
     evidence: str = ""
     unavailable: str = ""
+    fault: str = ""
     rules: str = ""
 
     @property
@@ -187,6 +188,9 @@ def _score_recording(recording: Recording, engine: Engine, options: Options, pro
             if options.kill and row.kind != "gemm":
                 _kill(found, recording, row, instruction, _arch(own))
                 _rounded_share(found, recording, row, instruction)
+        except InexactDeviceError as fault:  # the device has it and gives other bits: nothing is equal
+            found.fault = str(fault)
+            progress(found.row, found.results)
         except Unsupported as fault:
             found.unavailable = str(fault)
             progress(found.row, found.results - sum(c.results for c in found.classes))
@@ -369,6 +373,8 @@ def _score_corners(
         _evidence(row, instruction, arch)
         try:
             _run_corners(row, mine, instruction, own, arch, engine, options.kill)
+        except InexactDeviceError as fault:
+            row.fault = str(fault)
         except Unsupported as fault:
             row.unavailable = str(fault)
         progress(key, 0)

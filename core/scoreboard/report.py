@@ -216,6 +216,8 @@ def failures(score: Score) -> list[str]:
 
 
 def _difference(row: RowScore) -> str:
+    if row.fault:
+        return row.fault
     kinds = ", ".join(f"{number} {kind}" for kind, number in row.counts.items())
     text = f"{row.results - row.equal} of {row.results} ({kinds}); first {row.first} ({row.first_place})"
     return text + ("" if row.worst == row.first else f"; worst {row.worst}")

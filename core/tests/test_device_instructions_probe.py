@@ -14,10 +14,10 @@ import pytest
 from helpers import ROOT, llvmpipe
 from instruction_checks import ROWS
 from phobos_sim import isa
-from phobos_sim.errors import UnavailableError
+from phobos_sim.errors import InexactDeviceError, UnavailableError
 from phobos_sim.gpu import device as devices
 from phobos_sim.gpu import execute, probe, probe_inputs, sm86
-from phobos_sim.gpu.sm86 import resolve, single
+from phobos_sim.gpu.sm86 import chains, resolve, single
 from phobos_sim.gpu.target import Target
 from phobos_sim.spirv.builder import Builder, Value
 
@@ -167,3 +167,15 @@ def test_every_row_has_its_emitters() -> None:
             assert callable(resolve.function(row, form)), (row.key, form)
         for key in sm86.uses(row):
             assert isa.lookup(key).key == key, (row.key, key)
+
+
+@pytest.mark.parametrize("name", ["HMMA.16816.F32", "IMMA.16816.S8.S8", "FFMA"])
+def test_a_contraction_whose_forms_all_failed_is_an_error(name: str) -> None:
+    """In a kernel too: the fastest form stands in only where there is no verdict."""
+    row = isa.lookup(name)
+    target = Target("broken", forms={name: resolve.NONE})
+    with pytest.raises(InexactDeviceError, match=f"{name}: no form of this instruction gives exact results on broken"):
+        chains.core(row, isa.SM86, target)
+    with pytest.raises(InexactDeviceError):
+        chains.form_of(row, target)
+    assert chains.form_of(row, Target("new")) in chains.candidates(row)

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from helpers import ROOT, cli
 from phobos_sim import isa
-from phobos_sim.errors import RecordingError, UsageError
+from phobos_sim.errors import InexactDeviceError, RecordingError, UsageError
 from phobos_sim.formats import Codes
 from phobos_sim.reference import execute
 from phobos_sim.scoreboard import engines, report
@@ -78,6 +78,21 @@ def test_rows_that_a_device_cannot_run_are_listed_not_failed(tmp_path: Path) -> 
     assert "1 rows not available here" in report.headline(outcome)
     (suite,) = ElementTree.fromstring(report.to_junit(outcome))
     assert suite.get("skipped") == "1"
+
+
+def test_a_device_with_other_bits_fails_its_rows(tmp_path: Path) -> None:
+    """What no form of a device computes is no gap of the device: it has it, and wrong."""
+
+    class Inexact(Function):
+        def __call__(self, instruction: isa.Instruction, *_: object) -> Codes:
+            raise InexactDeviceError(f"{instruction.key}: no form of this instruction gives exact results")
+
+    (tmp_path / "b.txt").write_text("T1 FADD a=0 b=0 sm_86=0 # a reason\n")
+    outcome = score([adds(tmp_path), tmp_path / "b.txt"], Inexact("inexact", lambda: None))
+    assert not outcome.passed and len(outcome.rows) == 2 and not any(row.unavailable for row in outcome.rows)
+    assert "2 rows differ" in report.headline(outcome)
+    for text in (*report.failures(outcome), report.to_junit(outcome), to_html(outcome)):
+        assert "no form of this instruction" in text
 
 
 def test_the_page_is_one_file_without_network(wrong: Score) -> None:

@@ -73,6 +73,8 @@ def core(
     if target.inexact and inexact.applies(instruction):
         return inexact.InexactCore(instruction)
     chosen = form or _chosen(instruction, target, a_exact16 and b_exact16)
+    if chosen == resolve.NONE:
+        resolve.refuse(instruction, target)
     if chosen not in candidates(instruction):
         raise UsageError(f"{instruction.key} has no form {chosen!r}; it has {', '.join(candidates(instruction))}")
     if instruction.family == "tensor":
@@ -112,6 +114,8 @@ def _chosen(instruction: Instruction, target: Target, exact16: bool) -> str:
 def form_of(instruction: Instruction, target: Target) -> str:
     """The form that a device uses: the probe's verdict; without one the fastest for HMMA, whose needs are slight."""
     found = target.forms.get(instruction.key)
+    if found == resolve.NONE:
+        resolve.refuse(instruction, target)
     if found in candidates(instruction):
         return str(found)
     return candidates(instruction)[0] if instruction.family == "tensor" else resolve.INTEGER

@@ -12,9 +12,10 @@ from collections.abc import Callable
 from functools import cache
 from importlib import import_module
 from types import ModuleType
+from typing import NoReturn
 
 from ... import isa
-from ...errors import UnavailableError
+from ...errors import InexactDeviceError, UnavailableError
 from ...isa import Instruction
 from ...spirv.builder import Builder, Value
 from ..target import Target
@@ -90,13 +91,18 @@ def function(instruction: Instruction, form: str) -> Callable[..., Value]:
     return getattr(_family(instruction.family), name)  # type: ignore[no-any-return]
 
 
+def refuse(instruction: Instruction, target: Target) -> NoReturn:
+    """What a verdict of `NONE` means for everyone who asks."""
+    raise InexactDeviceError(
+        f"{instruction.key}: no form of this instruction gives exact results on {target.name}; "
+        "use device='reference' or another device (`phobos-sim doctor` lists the probe's verdicts)"
+    )
+
+
 def emit_form(e: Builder, instruction: Instruction, form: str, *values: Value) -> Value:
     """The result of an instruction on operand codes, by the form named."""
     if form == NONE:
-        raise UnavailableError(
-            f"{instruction.key}: no form of this instruction gives exact results on {e.target.name}; "
-            "use device='reference' or another device (`phobos-sim doctor` lists the probe's verdicts)"
-        )
+        refuse(instruction, e.target)
     absent = missing(instruction, form, e.target)
     if absent:
         names = " and ".join(FEATURE_NAMES[name] for name in absent)
