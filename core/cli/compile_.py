@@ -85,6 +85,8 @@ def _write(data: str | bytes, out: Path | None) -> None:
         else:
             sys.stdout.buffer.write(data)
     except OSError as error:
+        if out is None:
+            raise
         raise UsageError(f"--out {out}: cannot write there: {error.strerror}") from error
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import helpers
@@ -227,3 +229,29 @@ def test_a_timeout_is_a_number_of_seconds(value: str) -> None:
     for command in commands:
         done = cli(*command, PHOBOS_TIMEOUT=value)
         assert done.returncode == 2 and f"PHOBOS_TIMEOUT is '{value}'" in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize(
+    "command",
+    [("compile", MATMUL), ("compile", MATMUL, "--emit", "tile"), ("run", MATMUL, *SMALL, "--device", "reference"),
+     ("run", MATMUL, *SMALL, "--device", "reference", "--json", "-"), ("doctor", "--device", "reference")],
+    ids=["short", "long", "run", "json", "doctor"],
+)  # fmt: skip
+def test_a_full_disk_is_no_defect(command: tuple[object, ...]) -> None:
+    full = Path("/dev/full")
+    if not full.exists():
+        pytest.skip("no /dev/full on this system")
+    with full.open("w") as sink:
+        done = subprocess.run(
+            [sys.executable, "-P", "-m", "phobos_sim", *map(str, command)],
+            stdout=sink, stderr=subprocess.PIPE, text=True, timeout=120, check=False,
+        )  # fmt: skip
+    assert done.returncode == 2 and "cannot write the output: No space" in done.stderr, done.stderr
+    assert "None" not in done.stderr and "Traceback" not in done.stderr
+
+
+def test_a_closed_output_is_no_defect() -> None:
+    command = [sys.executable, "-P", "-m", "phobos_sim", "compile", str(MATMUL)]
+    closing = f"import os, sys; os.close(1); os.execv(sys.executable, {command!r})"
+    done = subprocess.run([sys.executable, "-c", closing], stderr=subprocess.PIPE, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
