@@ -66,7 +66,9 @@ class Value:
         return self.b.binary("SDiv" if self.kind[0] == "i" else "UDiv", self, o)
 
     def __mod__(self, o: Any) -> Value:
-        return self.b.binary("SRem" if self.kind[0] == "i" else "UMod", self, o)
+        if self.kind[0] == "i":  # Vulkan leaves the remainder of a negative operand undefined, and NVIDIA's is another
+            raise TypeError("a signed remainder is undefined in Vulkan: take it of magnitudes")
+        return self.b.binary("UMod", self, o)
 
     def __and__(self, o: Any) -> Value:
         return self.b.binary("LogicalAnd" if self.kind == "bool" else "BitwiseAnd", self, o)

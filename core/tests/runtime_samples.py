@@ -37,7 +37,6 @@ def expected_words(x: np.ndarray, y: np.ndarray) -> np.ndarray:
         "udiv": x // odd,
         "umod": x % odd,
         "sdiv": quotient.astype(U32),
-        "srem": (sx - quotient * narrow).astype(U32),
         "and": x & y,
         "or": x | y,
         "xor": x ^ y,

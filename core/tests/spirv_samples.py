@@ -29,7 +29,6 @@ WORDS: dict[str, Callable[[Builder, Value, Value], Value]] = {
     "udiv": lambda b, x, y: x // (y | 1),
     "umod": lambda b, x, y: x % (y | 1),
     "sdiv": lambda b, x, y: (x.i // (y >> 8 | 1).i).u,
-    "srem": lambda b, x, y: (x.i % (y >> 8 | 1).i).u,
     "and": lambda b, x, y: x & y,
     "or": lambda b, x, y: x | y,
     "xor": lambda b, x, y: x ^ y,

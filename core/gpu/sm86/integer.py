@@ -2,7 +2,7 @@
 
 Rules (phobos-language.md 0.2):
 1. + - * wrap at the width of the format; codes below 32 bits are words whose high bits are zero.
-2. Division truncates; x / 0 is all ones and x % 0 is x; the lowest integer divided by -1 is itself, remainder 0. The
+2. Division truncates; x / 0 and x % 0 are all ones; the lowest integer divided by -1 is itself, remainder 0. The
    device only ever divides magnitudes by something that is not zero.
 3. A shift count is unsigned: from the width on it gives 0, or the sign for >> of a signed format.
 There is one form: integer operations are exact on every device.
