@@ -26,11 +26,25 @@ def test_the_readme_example_runs() -> None:
     assert "HMMA.16816.F32" in done.stdout
 
 
+def links(page: Path) -> list[str]:
+    prose = re.sub(r"^```.*?^```|`[^`\n]*`", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    return re.findall(r"\]\(([^)#]+)[^)]*\)", prose)
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
 def test_links_lead_somewhere(page: Path) -> None:
-    prose = re.sub(r"^```.*?^```|`[^`\n]*`", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
-    for target in re.findall(r"\]\(([^)#]+)[^)]*\)", prose):
+    for target in links(page):
         assert "://" in target or (page.parent / target).exists(), target
+
+
+def test_every_page_is_reached_from_the_readme() -> None:
+    reached, follow = set(), [PAGES[0]]
+    while follow:
+        page = follow.pop()
+        if page not in reached and page.suffix == ".md":
+            reached.add(page)
+            follow += [(page.parent / target).resolve() for target in links(page) if "://" not in target]
+    assert {page for page in PAGES if "adr" not in page.parts} <= reached
 
 
 def test_commands_name_verbs_and_options_that_exist() -> None:
