@@ -103,6 +103,9 @@ def _outputs(bound: Bound, target: Target, buffers: dict[str, Buffer]) -> dict[s
     out = {}
     for name in sorted(bound.program.written()):
         codes = bound.tensors[name]
+        if bound.aliases[name] not in buffers:  # no part that ran touches it
+            out[name] = codes.copy()
+            continue
         bits = stored_bits(bound.program.tensor(name).element, target)
         raw = buffers[bound.aliases[name]].read(np.dtype(f"uint{bits}"), codes.size)
         data = raw.astype(codes.dtype) if raw.dtype.itemsize != codes.dtype.itemsize else raw.view(codes.dtype)

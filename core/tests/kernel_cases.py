@@ -222,6 +222,7 @@ MEMORY = [
     _m("two_shapes", (1,), N=256, registers=False),
     _m("two_shapes", (1,), arguments=_two_shapes, registers=False),
     *(_m("shifted", (3, 2), *by, M=10, N=20) for by in ((-2, -5), (3, 7), (40, 50), (-40, -50))),
+    _m("shifted", (3, 1), -2, -5, M=10, N=20),  # no later CTA repairs what lands beside the slice
     *(_m(name, (1,), 9, N=400, constants={"W": 128}, registers=False) for name in ("windows", "sliding", "trail")),
     _m("overlapping", (1,), N=300, constants={"W": 128}, registers=False),
     _m("through_memory", (1,), registers=False),
@@ -240,7 +241,7 @@ MEMORY = [
 
 _n = _case("numbers")
 _ROWS = {
-    "f32_ops": 11, "f16_ops": 11, "bf16_ops": 7, "f64_ops": 6, "functions": 7, "i32_ops": 15, "i8_ops": 10,
+    "f32_ops": 11, "f16_ops": 11, "bf16_ops": 7, "f64_ops": 6, "functions": 7, "i32_ops": 15, "i8_ops": 11,
     "u8_ops": 9, "i64_ops": 8, "from_f32": 8, "from_i32": 0,
 }  # fmt: skip
 _WIDE = ("f64_ops", "i64_ops", "from_f32", "from_i32")
@@ -255,6 +256,7 @@ NUMBERS = [
     _n("rank_1", (5,), N=300, kind="hard"),
     _n("scalars", (1,), 1.5, -0.3, 1e3, -7, 1 << 40, True, wide=True),
     _n("scalars", (1,), 3e9, -0.3, -5e9, -7, -1, False, wide=True),
+    _n("stored", (1,), (1 << 40) + 12345, registers=False, wide=True),
     _n("indices", (5,), 9, N=300, K=5, wide=True),
 ]
 

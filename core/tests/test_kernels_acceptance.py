@@ -2,8 +2,8 @@
 
 The expected bits are numpy's or `oracle_kernels`', operation by operation; `agree` carries them to every form.
 
-Seen to fail with: alpha * x + y fused; a chain that starts over at every K tile; operands rounded to f16 at 256
-threads too; `acc = acc + dot` seeded from acc; 0 / 0 with numpy's NaN; i8(300.0) saturated.
+Seen to fail with: a chain that starts over at every K tile; a gate that ignores the threads; i8(300.0) saturated; the
+aliasing rule left out.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from helpers import llvmpipe
 from kernel_cases import CONTROL, PRODUCTS, Case
-from kernel_runs import agree, arguments, facts, module, on_device, same
+from kernel_runs import agree, arguments, constants_of, facts, module, on_device, same
 from phobos_sim.errors import LoopLimitError
 
 control = module("control")
@@ -120,3 +120,12 @@ def test_every_product_is_right_at_any_budget() -> None:
     case = next(c for c in PRODUCTS if c.kernel == "bf16_fma")
     with facts(loop_budget=30):
         case.agree()
+
+
+@pytest.mark.parametrize("name", ["two_long_loops", "nested_long", "triangle"])
+def test_cut_loops_go_through_their_ctas_in_stretches(name: str) -> None:
+    """Hidden tensors for one CTA at a time, as for a grid whose carried tiles would not fit together."""
+    grid, dims, scalars = LONG[name]
+    kernel = getattr(control, name)
+    with facts(loop_budget=60), constants_of({"gpu.parts.HIDDEN_BYTES": 1}):
+        agree(kernel, grid, arguments(kernel, dims, *scalars, kind="edge"), registers=False)

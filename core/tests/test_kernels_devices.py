@@ -4,8 +4,8 @@ Three ways to meet them: the same device with facts taken away (its shaders then
 with narrower and wider vectors in a process of its own, and SwiftShader where PHOBOS_SWIFTSHADER names it. A kernel
 gives the reference's bits there, or says what the device lacks.
 
-Seen to fail with: 16-bit words read as pairs where the host had widened them; a 64-bit index on a device without them;
-lanes counted as 8; shared memory taken beyond its size.
+Seen to fail with: 16-bit words read as pairs where the host had widened them; missing 64-bit integers not noticed;
+lanes counted as 8.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import kernel_checks
 import pytest
 from helpers import llvmpipe, swiftshader
 from kernel_cases import ALL, Case
-from kernel_runs import facts
+from kernel_runs import constants_of, facts
 from phobos_sim.errors import UnavailableError
 
 NO_NARROW_STORAGE = {"storage16": False, "storage8": False, "int16": False, "int8": False}
@@ -36,7 +36,8 @@ FACTS: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 KERNELS = (
     "f32_fma", "f16_tensorcore", "f16_fma", "mixed_fma", "i8_blocks", "u8_by_i8", "bf16_fma", "matrix_vector",
-    "sums_256", "sums_f16", "softmax", "broadcasts", "row_indices", "moves", "wide_swap", "branches", "jumps", "ranges", "whiles",
+    "sums_256", "sums_f16", "softmax", "broadcasts", "row_indices", "moves", "wide_swap", "branches", "jumps", "ranges",
+    "whiles",
     "shifted", "in_place_exp", "point_update", "points", "large", "lookup", "i8_ops", "u8_ops", "i64_ops", "f16_ops",
     "bools", "rank_1",
 )  # fmt: skip
@@ -55,6 +56,36 @@ def test_kernels_with_fewer_features(case: Case, name: str) -> None:
                 case.agree(registers=False)
         else:
             case.agree(registers=False)
+
+
+# ---- limits --------------------------------------------------------------------------------------------------------
+
+
+def _case(kernel: str, at: int = 0) -> Case:
+    return [case for case in ALL if case.kernel == kernel][at]
+
+
+SPLIT = [_case("add"), _case("sums_256", 1), _case("f32_fma", 1), _case("large")]
+CROWDED = [_case("moves"), _case("row_indices"), _case("i8_blocks"), _case("swap", 2)]
+
+
+@pytest.mark.parametrize("case", SPLIT, ids=lambda case: case.id)
+def test_grids_are_split_at_the_device_s_limit(case: Case) -> None:
+    with facts(max_groups=(2, 1, 1)):
+        case.agree(registers=False)
+
+
+@pytest.mark.parametrize("case", CROWDED, ids=lambda case: case.id)
+def test_tiles_live_in_a_scratch_buffer_where_shared_memory_is_short(case: Case) -> None:
+    """No shared memory at all, and scratch for one workgroup at a time."""
+    with facts(shared_bytes=0), constants_of({"gpu.run.SCRATCH_BYTES": 1}):
+        case.agree(registers=False)
+
+
+def test_an_array_beyond_the_binding_limit_names_it() -> None:
+    case = _case("add")
+    with facts(max_buffer_bytes=512), pytest.raises(UnavailableError, match=r"argument A .* binds at most 512"):
+        case.agree()
 
 
 # ---- other drivers -------------------------------------------------------------------------------------------------

@@ -3,8 +3,8 @@
 Each layout below changes who computes what: how a CTA is cut, how many units share a workgroup, what is held in
 registers, how wide accesses and steps of k are. What a plan may not change is the order of any chain or reduction.
 
-Seen to fail with: a reduction whose partials follow the lanes of the layout; k steps taken in the order of lanes; rows
-of a slab counted from the CTA's first row.
+Seen to fail with: the partials of a lane joined too early; k steps of a chunk from the last one; rows of a slab counted
+from the CTA's first row.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """`dot` and `dot_t` in whole kernels: every path of the hardware table, ragged in every axis, on every form.
 
-Seen to fail with: HMMA's groups of 16; K cut at the last whole tile; b read without its transposition; accumulators
+Seen to fail with: HMMA's groups of 16; the last, ragged trip over K left out; b of dot_t read as [K, N]; accumulators
 that pass through the core where a loop makes no trip; a reused launch that keeps the core for plain operands.
 """
 

@@ -2,8 +2,7 @@
 
 C2, C3, C7 to C12 and C14 are instructions (test_device_instructions_recorded). Every case here runs on every form.
 
-Seen to fail with: bf16 codes multiplied as integers; HMMA.F16 for an f32 accumulator; f16 sums clamped to 65504; NaN
-dropped by a max; payloads quieted by a copy; an output written before a kernel of the launch failed.
+Seen to fail with: rowmax by fmax; a payload bit lost in a copy; the status of an endless loop not read.
 """
 
 from __future__ import annotations

@@ -136,6 +136,7 @@ def i8_ops(A: ph.tensor[ph.i8][1, N], B: ph.tensor[ph.i8][1, N], C: ph.tensor[ph
     C[7:+1, at:+W] = a >> b
     C[8:+1, at:+W] = ph.tmax(a, b)
     C[9:+1, at:+W] = -a
+    C[10:+1, at:+W] = (a + b) >> 1
 
 
 @ph.kernel
@@ -292,3 +293,11 @@ def indices(C: ph.tensor[ph.i32][K, N], n: ph.i32):
     C[2:+1, at:+W] = own * own % 7
     C[3:+1, at:+W] = ph.where((own + at) % 2 == 0, 1, 0)
     C[4:+1, at:+W] = at / 3 + n
+
+
+@ph.kernel
+@ph.launch(32)
+def stored(L: ph.tensor[ph.i64][2], F: ph.tensor[ph.f32][1], l: ph.i64):
+    """A 64-bit argument that no index depends on."""
+    L[0] = l
+    F[0] = ph.f32(l)

@@ -379,21 +379,3 @@ def accumulate(A: ph.tensor[ph.f16][M, K], B: ph.tensor[ph.f16][K, N], C: ph.ten
     for k in range(0, K, BK):
         acc += ph.dot(A[i:+BM, k:+BK], B[k:+BK, j:+BN])
     C[i:+BM, j:+BN] = acc
-
-
-@ph.kernel
-@ph.autotune(T=[16])
-@ph.launch(32)
-@ph.tensorcore
-def barrier_between(A: ph.tensor[ph.f16][M, T], S: ph.tensor[ph.f16][M, T], C: ph.tensor[ph.f32][M, T],
-                    bar: ph.tensor[ph.i32][2]):
-    """What one CTA writes before the grid barrier, another one multiplies after it."""
-    r: ph.let = ph.ctx.block.x * T
-    S[r:+T, :] = A[r:+T, :] * 2.0
-    ph.grid_barrier(bar)
-    other: ph.let = (ph.ctx.block.x * T + T) % M
-    a: ph.var = S[other:+T, :]
-    b: ph.var = S[r:+T, :]
-    acc: ph.var[ph.tile[ph.f32][T, T]] = 0.0
-    acc += ph.dot(a, b)
-    C[r:+T, :] = acc
