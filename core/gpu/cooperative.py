@@ -46,7 +46,8 @@ def offer_of(row: Instruction) -> Offer | None:
     names = [fmt.name if isinstance(fmt, Format) else "" for fmt in row.operands]
     if any(name not in _COMPONENTS for name in names):
         return None
-    return Offer(row.shape.m, row.shape.n, row.shape.k, *names, bool(row.keywords.get("saturate", False)))
+    a, b, c = names
+    return Offer(row.shape.m, row.shape.n, row.shape.k, a, b, c, bool(row.keywords.get("saturate", False)))
 
 
 # ---- mode="cooperative" ------------------------------------------------------------------------------------------
