@@ -31,6 +31,8 @@ from ..formats import Codes, dtype_of
 from ..gpu.dispatch import timeout_seconds
 from ..isa import Arch, Instruction
 
+LONGEST_ANSWER = 1 << 28  # bytes of one line; a longer one is cut and then refused as no JSON
+
 
 class Unsupported(Exception):
     """The engine does not have an instruction; the row is left out and listed."""
@@ -108,13 +110,13 @@ class Program:
             )
         except (OSError, ValueError) as fault:
             raise UsageError(f"--against {command!r}: cannot be started: {fault}") from None
-        self._answers: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+        self._answers: queue.Queue[bytes] = queue.Queue(maxsize=2)  # a program that never stops writing waits
         threading.Thread(target=self._read, daemon=True).start()
         self._count = 0
 
     def _read(self) -> None:
         assert self._process.stdout is not None
-        for line in self._process.stdout:
+        while line := self._process.stdout.readline(LONGEST_ANSWER):
             self._answers.put(line)
         self._answers.put(b"")
 

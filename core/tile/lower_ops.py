@@ -214,7 +214,7 @@ def fold(op: str, a: Scalar, b: Scalar) -> Scalar | None:
     assert isinstance(x, int) and isinstance(y, int)
     if op in ("/", "%"):
         if y == 0:
-            result = -1 if op == "/" else x
+            result = -1  # both, as the instructions give (docs/adr/0008)
         else:
             quotient = abs(x) // abs(y) * (1 if (x < 0) == (y < 0) else -1)
             result = quotient if op == "/" else x - quotient * y
