@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from ..spirv.builder import DONT_UNROLL, Value, Variable
 from ..tile import program as tp
 from .emitter import Carried
-from .registers_tiles import ArrayTile, Held, LoadTile, Tile
+from .registers_tiles import ArrayTile, Held, LoadTile, Tile, Turning
 from .sm86 import chains
 from .uses import core_of
 
@@ -37,11 +37,7 @@ def emit(e: RegistersEmitter, op: tp.Contract) -> None:
     rows = e.of(op.result)
     step = chain.columns
     if rows.registers <= e.held_limit:
-        out: list[list[Value]] = [[] for _ in range(rows.blocks)]
-        for n0 in range(0, rows.registers, step):
-            for row_block, codes in zip(out, chain.outputs(n0), strict=True):
-                row_block += codes
-        e.tiles[op.result] = Held(out)
+        e.tiles[op.result] = chain.passes() if chain.turns else chain.unrolled()
         return
     target = _array(e, op)
     if not chain.walks_columns:
@@ -142,10 +138,43 @@ class Chain:
         """k's per trip: whole steps of the core and whole row blocks of b; a wider body only fills the code caches."""
         return max(self.core.width, MIN_CHUNK if self.op.transposed else self.lanes)
 
+    @property
+    def turns(self) -> bool:
+        """Whether one loop makes all passes over held columns, so that a pass is written out once."""
+        return self.rows.registers > self.columns and self.walks_columns and _walks(self.b)
+
+    def passes(self) -> Held:
+        """All columns, in a loop that finds the seeds of its pass at the front and puts results at the end."""
+        e, n = self.e, self.rows.registers
+        seeds = e.chunk(self.op.seed, self.rows.blocks, 0, n)
+        variables = [[e.b.variable(code.kind, code) for code in block] for block in seeds]
+
+        def body(i: Value) -> None:
+            codes = [[variable.load() for variable in block] for block in variables]
+            after = self.results([block[: self.columns] for block in codes], i * self.columns)
+            for block, old, new in zip(variables, codes, after, strict=True):
+                for variable, code in zip(block, [*old[self.columns :], *new], strict=True):
+                    variable.store(code)
+
+        with e.counter.loop(n // self.columns):
+            e.b.loop(n // self.columns, body, DONT_UNROLL)
+        return Held([[variable.load() for variable in block] for block in variables])
+
+    def unrolled(self) -> Held:
+        """All columns, pass by pass."""
+        out: list[list[Value]] = [[] for _ in range(self.rows.blocks)]
+        for n0 in range(0, self.rows.registers, self.columns):
+            for block, codes in zip(out, self.outputs(n0), strict=True):
+                block += codes
+        return Held(out)
+
     def outputs(self, n0: int | Value) -> list[list[Value]]:
         """Result codes of columns [n0, n0 + columns) in every row block."""
+        return self.results(self.e.chunk(self.op.seed, self.rows.blocks, n0, self.columns), n0)
+
+    def results(self, seeds: list[list[Value]], n0: int | Value) -> list[list[Value]]:
+        """The same from their seeds."""
         core, b = self.core, self.e.b
-        seeds = self.e.chunk(self.op.seed, self.rows.blocks, n0, self.columns)
         states = [[core.seed(b, code) for code in block] for block in seeds]
         if self._trips():
             kept: State = [[[b.variable(part.kind, part) for part in state] for state in block] for block in states]
@@ -158,7 +187,7 @@ class Chain:
     def _trips(self) -> int:
         """Trips of a loop over k, 0 where none pays or an operand cannot be read at an index that the shader knows."""
         trips = self.depth // self.chunk
-        return trips if trips > 1 and _walks(self.a) and _walks(self.b) else 0
+        return trips if trips > 1 and (_walks(self.a) or isinstance(self.a, Held)) and _walks(self.b) else 0
 
     def advance(self, kept: State, n0: int | Value) -> None:
         """Takes the accumulators of columns [n0, n0 + columns), in variables, over all of k."""
@@ -171,12 +200,15 @@ class Chain:
 
         trips = self._trips()
         if trips:
+            turning = Turning(self.e.b, self.a.values, self.chunk) if isinstance(self.a, Held) else None
+
+            def body(i: Value) -> None:
+                trip(lambda states: self._step(states, i * self.chunk, n0, self.chunk, turning))
+                if turning is not None:
+                    turning.turn()
+
             with self.e.counter.loop(trips):
-                self.e.b.loop(
-                    trips,
-                    lambda i: trip(lambda states: self._step(states, i * self.chunk, n0, self.chunk)),
-                    DONT_UNROLL,
-                )
+                self.e.b.loop(trips, body, DONT_UNROLL)
         if trips * self.chunk < self.depth:
             trip(lambda states: self._straight(states, n0, trips * self.chunk))
 
@@ -185,11 +217,13 @@ class Chain:
             states = self._step(states, k0, n0, min(self.chunk, self.depth - k0))
         return states
 
-    def _step(self, states: list[list[Operand]], k0: int | Value, n0: int | Value, count: int) -> list[list[Operand]]:
+    def _step(
+        self, states: list[list[Operand]], k0: int | Value, n0: int | Value, count: int, turning: Turning | None = None
+    ) -> list[list[Operand]]:
         """Advances all accumulators by `count` k's from k0."""
         e, core = self.e, self.core
         blocks = range(self.rows.blocks)
-        a = [_operands(e, core, self.a, block, k0, count, side=0) for block in blocks]
+        a = [_operands(e, core, turning or self.a, block, k0, count, side=0) for block in blocks]
         held = self._load_b(k0, n0, count)
         for g in range(0, count, core.width):
             ks = range(g, g + core.width)

@@ -47,6 +47,28 @@ class Held:
         return list(self.values[block][at : at + count])
 
 
+class Turning:
+    """A held tile that a loop walks: its trips find their `step` registers always at the front.
+
+    Moving values from variable to variable costs less than an array that is indexed at run time, and the loop's body is
+    a fraction of the unrolled code (tile-lowering.md A4).
+    """
+
+    def __init__(self, b: Builder, values: Sequence[Sequence[Value]], step: int) -> None:
+        self.variables = [[b.variable(value.kind, value) for value in block] for block in values]
+        self.step = step
+
+    def block(self, block: int | Value, at: int | Value, count: int) -> list[Value]:
+        assert isinstance(block, int) and count == self.step
+        return [variable.load() for variable in self.variables[block][:count]]
+
+    def turn(self) -> None:
+        """For the next trip."""
+        for variables in self.variables:
+            for variable, value in zip(variables, [later.load() for later in variables[self.step :]]):
+                variable.store(value)
+
+
 @dataclass(frozen=True)
 class Column:
     """One code per row block, whatever the register: scalars."""
