@@ -18,7 +18,7 @@ from ..tile.facts import Facts
 from ..tile.program import Program
 from . import cooperative
 from .emitter import Job, Shader
-from .registers import GROUP_INVOCATIONS, RegistersEmitter
+from .registers import GROUP_INVOCATIONS, HELD_BY_CONTRACTIONS, RegistersEmitter
 from .shared import SharedEmitter
 from .target import Target
 from .uses import Uses, core_of
@@ -124,6 +124,10 @@ def _registers(program: Program, target: Target, aliases: dict[str, str], ctas: 
         raise regions.NoMapping(f"{target.name} has no subgroup shuffles")
     lanes = target.lanes
     plan = regions.plan(program, lanes, aliases, _outputs(program, target))
+    for contract in program.contractions():
+        columns = plan.per_row(regions.matrix(plan.shape(contract.result, contract.result.shape))[1])
+        if contract.transposed and columns > HELD_BY_CONTRACTIONS and columns % lanes:
+            raise regions.NoMapping(f"a dot_t of {columns} columns, not whole subgroups of {lanes}, would be unrolled")
     units = ctas * plan.units
     per_group, limit = 1, min(GROUP_INVOCATIONS, target.max_invocations, lanes * target.max_subgroups)
     if target.is_cpu:

@@ -94,10 +94,12 @@ class RegistersEmitter(Emitter):
         if n <= self.held_limit:
             body(0, n)
             return
-        width = max(CHUNK, multiple)
-        if n % width:
+        unit = multiple if self.layout.g == 1 else max(multiple, self.layout.w)
+        fits = [width for width in range(unit, self.held_limit + 1, unit) if n % width == 0]
+        if not fits:
             body(0, n)
             return
+        width = min(fits, key=lambda width: abs(width - CHUNK))
         with self.counter.loop(n // width):
             self.b.loop(n // width, lambda i: body(i * width, width), DONT_UNROLL)
 
