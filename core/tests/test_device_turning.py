@@ -13,6 +13,7 @@ from runtime_samples import device_name
 
 pytestmark = pytest.mark.device
 
+# a row's maximum keeps its columns in one unit
 SOURCE = """
 import phobos.lang as ph
 
@@ -24,18 +25,20 @@ def product(A: ph.tensor[ph.f32][{m}, {k}], B: ph.tensor[ph.f32][{b}], C: ph.ten
     b: ph.let = B[0:+{b0}, 0:+{b1}]
     c: ph.var = C[0:+{m}, 0:+{n}]
     c = c + {dot}(a, b)
+    c = c - ph.rowmax(c)
     C[0:+{m}, 0:+{n}] = c
 """
 
 
 @pytest.mark.parametrize("transposed", [False, True], ids=["dot", "dot_t"])
-@pytest.mark.parametrize(
-    "m, k, n", [(8, 16, 32), (8, 20, 48), (16, 24, 40), (8, 64, 64), (16, 9, 64), (8, 32, 12), (24, 17, 16)]
-)
+@pytest.mark.parametrize("m, k, n", [(8, 16, 32), (8, 20, 48), (8, 64, 64), (16, 9, 64), (24, 17, 16)])
 def test_products_of_computed_operands(
     m: int, k: int, n: int, transposed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     turned: list[object] = []
+    looped: list[object] = []
+    passes = registers_contract.Chain.passes
+    monkeypatch.setattr(registers_contract.Chain, "passes", lambda chain: (looped.append(chain), passes(chain))[1])
     original = registers_contract.Turning.turn
     monkeypatch.setattr(registers_contract.Turning, "turn", lambda tile: (turned.append(tile), original(tile)))
     b0, b1 = (n, k) if transposed else (k, n)
@@ -52,3 +55,4 @@ def test_products_of_computed_operands(
     assert_codes(results[1], results[0])
     assert_codes(results[2], results[0])
     assert bool(turned) == (k >= 16)
+    assert bool(looped) == (n > 16 and not (transposed and n % 8))
