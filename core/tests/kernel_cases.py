@@ -94,7 +94,8 @@ PRODUCTS = [
     _p("i64_dot", (2, 2), M=13, N=11, K=13, wide=True),
     _p("computed_operands", (2,), M=20),
     _p("wide_scores", (2,), M=20),
-    _p("wide_scores", (2,), M=20, constants={"C": 68, "W": 8}),  # wider than what lanes hold, no whole blocks
+    # wider than what lanes hold, no whole blocks: lanes would unroll it, so it goes to memory
+    _p("wide_scores", (2,), M=20, constants={"C": 68, "W": 8}, registers=False),
     _p("matrix_vector", (1,), K=20),
     _p("one_column", (1,), K=20),
     _p("outer", (1,)),
