@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from helpers import ROOT
 from lowering import body, notes, steps
 from phobos_sim import isa
 from phobos_sim.errors import KernelError
-from phobos_sim.formats import BF16, F16, F32, F64, Format
+from phobos_sim.formats import BF16, F16, F32, F64, S64, Format
 from phobos_sim.lang import load
 from phobos_sim.lang.types import ELEMENTS, accumulator, conversion, instruction, join
+from phobos_sim.reference import execute
 from phobos_sim.tile import program as tile
+from phobos_sim.tile.lower_base import index_constant
 from phobos_sim.tile.lower_builtins import FLOOR, lanes
+from phobos_sim.tile.lower_ops import fold
 from phobos_sim.tile.program import Program, walk
 
 PARAMS = (
@@ -305,6 +309,18 @@ def test_index_arithmetic_is_folded_and_wraps_in_64_bits() -> None:
     signed = [code - (1 << 64) if code >> 63 else code for _, code in (named[id(op.value)] for op in stores)]
     assert signed == [-(1 << 63), -3, -1, -1, -1, -1, -6]
     assert next(op for op in walk(result.body) if isinstance(op, tile.Insert)).sizes == (14,)
+
+
+@pytest.mark.parametrize("op", ["+", "-", "*", "/", "%", "&", "|", "^", "<<", ">>", "==", "!=", "<", "<=", ">", ">="])
+def test_a_folded_constant_is_what_the_instruction_gives(op: str) -> None:
+    numbers = (0, 1, -1, 2, -7, 63, 64, 255, (1 << 31) - 1, -(1 << 31), 1 << 32, (1 << 63) - 1, -(1 << 63))
+    row = isa.lookup(str(instruction(op, S64)))
+    for a in numbers:
+        for b in numbers:
+            folded = fold(op, index_constant(a), index_constant(b))
+            operands = [np.array([x % (1 << 64)], np.uint64) for x in (a, b)]
+            expected = int(execute.apply(row, *operands)[0])
+            assert folded is None or int(folded.const) % (1 << row.result.bits) == expected, (a, op, b)
 
 
 # ---- reductions -------------------------------------------------------------------------------------------------
