@@ -72,26 +72,34 @@ def run(
     target = probe.target_for(device, instructions_of(bound.program), instructions)
     if mode == "cooperative":
         target = cooperative.target_for(device, target, bound.program, arch)
-    buffers: dict[str, Buffer] = {}
-    notes: list[str] = []
-    seconds, used = 0.0, ""
     program = bound.program
-
     changed = {bound.aliases[name] for name in program.written()}
     written = frozenset(name for name, first in bound.aliases.items() if first in changed)
 
     def preferred() -> str:
         return default or measure.preferred(device, measure.kind_of(program))
 
-    def prepare(part: Part, counted: bool = False) -> Ready:
-        return _ready(part, target, arch, form, default, preferred, written, counted)
+    def attempt(form: str | None) -> tuple[dict[str, Buffer], str, float, list[str]]:
+        def prepare(part: Part, counted: bool = False) -> Ready:
+            return _ready(part, target, arch, form, default, preferred, written, counted)
 
-    for part, ready in parts.of(bound, prepare, target):
-        for note in ready.choice.notes:
-            log.debug(note)
-        seconds += _Dispatch(device, part, ready, target, buffers).run(progress)
-        notes += [n for n in (ready.shader.description, *ready.choice.notes) if n not in notes]
-        used = ready.choice.form
+        buffers: dict[str, Buffer] = {}
+        notes: list[str] = []
+        seconds, used = 0.0, ""
+        for part, ready in parts.of(bound, prepare, target):
+            for note in ready.choice.notes:
+                log.debug(note)
+            seconds += _Dispatch(device, part, ready, target, buffers).run(progress)
+            notes += [n for n in (ready.shader.description, *ready.choice.notes) if n not in notes]
+            used = ready.choice.form
+        return buffers, used, seconds, notes
+
+    try:
+        buffers, used, seconds, notes = attempt(form)
+    except LoopLimitError:
+        if form is not None:
+            raise
+        buffers, used, seconds, notes = attempt("shared")  # each of its many invocations makes fewer trips
     inexact = cooperative.stand_ins(program, target, used)
     notes[:0] = cooperative.notes(program, target, used, arch, inexact)
     used = f"{used}, inexact" if inexact else used

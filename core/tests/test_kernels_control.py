@@ -71,6 +71,16 @@ def test_no_trip_is_lost_beyond_the_devices_count(form: str | None) -> None:
     same(after, [x + turns[:, None].astype(np.float32), turns], f"form {form}")
 
 
+def test_more_invocations_share_what_is_too_long_for_a_few() -> None:
+    """Tiles of 8,192 elements are 1,024 trips for a subgroup of 8, 128 for a workgroup of 64."""
+    kernel = module("memory").large
+    args = arguments(kernel, {}, kind="edge")
+    with facts(loop_budget=5000):
+        agree(kernel, (1,), args, only=[None])
+        launched, _ = on_device(kernel, (1,), args, llvmpipe())
+    assert launched.notes[0].startswith("workgroups of 64")
+
+
 def test_a_trip_that_cannot_be_cut_is_an_error() -> None:
     kernel = module("products").f16_tensorcore
     args = arguments(kernel, {"M": 32, "N": 32, "K": 16})
