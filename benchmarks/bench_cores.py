@@ -5,8 +5,8 @@ of a (l, l + lanes, ...) and row k0 + l of eight columns of b, whose elements tr
 bottom-tested loop, 256 invocations per workgroup, no barrier. The inexact row is the same shader with an unfused
 multiply and add: what exactness is measured against. Results are checked against the reference on eight rows.
 
-Prints one JSON object; rates are of wall time (best of `RUNS`) and of the process's CPU time, which a busy machine
-disturbs less. Arguments: a size (512), then parts of row names to choose some.
+Prints one JSON object; all rows run interleaved, and rates are by free times (harness.py). The inexact row comes in
+several blockings: the fastest is the best plain shader. Arguments: a size (512), then parts of names to choose rows.
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ from __future__ import annotations
 import json
 import os
 import sys
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
+from harness import about, interleaved
 from phobos_sim import isa
 from phobos_sim.formats import Codes
 from phobos_sim.gpu import device as devices
@@ -29,6 +30,7 @@ from phobos_sim.reference import execute as reference
 from phobos_sim.spirv.builder import DONT_UNROLL, Builder, Value
 
 RUNS = 7
+BLOCKINGS = (8, 16, 32, 64)
 COLUMNS = STEP = 8
 INVOCATIONS = 256
 Part = tuple[Value, ...]
@@ -100,6 +102,7 @@ class Row:
     plain: bool = False
     exact16: bool = False
     inexact: bool = False
+    outputs: int = 0  # 0: what the core says
 
 
 def normal(rng: np.random.Generator, size: int) -> np.ndarray:
@@ -127,7 +130,10 @@ def s8(rng: np.random.Generator, size: int) -> Codes:
 
 
 ROWS = (
-    Row("f32 multiply-add, inexact", "HMMA.16816.F32", f16, inexact=True),
+    *(
+        Row(f"f32 multiply-add, inexact, {n} outputs", "HMMA.16816.F32", f16, inexact=True, outputs=n)
+        for n in BLOCKINGS
+    ),
     Row("HMMA f16, f32", "HMMA.16816.F32", f16),
     Row("HMMA f16, f32, plain", "HMMA.16816.F32", f16, plain=True),
     Row("HMMA f16, f16", "HMMA.16816.F16", f16),
@@ -144,47 +150,58 @@ ROWS = (
 )
 
 
-def measure(device: devices.Device, row: Row, size: int) -> dict[str, object]:
+@dataclass
+class Prepared:
+    """A row's pipeline and buffers."""
+
+    row: Row
+    core: chains.Core
+    outputs: int
+    code: bytes
+    item: tuple
+    operands: tuple[Codes, Codes]
+
+
+def prepare(device: devices.Device, row: Row, size: int) -> Prepared:
     rng = np.random.default_rng(0)
     a, b = row.codes(rng, size), row.codes(rng, size)
     instruction = isa.lookup(row.key)
-    core: chains.Core = inexact.InexactCore(instruction)
-    if not row.inexact:
+    if row.inexact:
+        core: chains.Core = inexact.InexactCore(instruction)
+    else:
         target = probe.target_for(device, (row.key, "FMUL", "FADD"))
         core = chains.core(instruction, SM86, target, a_exact16=row.exact16, b_exact16=row.exact16, plain=row.plain)
     lanes = device.target.subgroup_size
-    rows = max(1, core.outputs // COLUMNS)
+    rows = max(1, (row.outputs or core.outputs) // COLUMNS)
     code = shader(core, 8 * a.dtype.itemsize, lanes, rows)
     pipeline = device.pipeline(code, 3, 5)
     buffers = [device.buffer(a), device.buffer(b), device.buffer(4 * size * size)]
     units = size * size // (rows * lanes * COLUMNS)
     item = (pipeline, buffers, [0, size, size, size, size // STEP], (units * lanes // INVOCATIONS, 1, 1))
-    first = device.run([item])
-    wall, busy = [], []
-    for _ in range(RUNS):
-        start = time.process_time()
-        wall.append(device.run([item]))
-        busy.append(time.process_time() - start)
-    out: dict[str, object] = {
-        "name": row.name, "form": core.form, "outputs": rows * COLUMNS, "spirv_bytes": len(code),
-        "first_ms": round(1e3 * first, 1), "best_ms": round(1e3 * min(wall), 2), "cpu_ms": round(1e3 * min(busy), 2),
-        "gmac_per_s": round(size**3 / min(wall) / 1e9, 2),
-        "gmac_per_cpu_s": round(size**3 / max(min(busy), 1e-9) / 1e9, 2),
-    }  # fmt: skip
-    if not row.inexact:
-        picked = slice(3, size, size // 8)
-        zeros = np.zeros((len(range(size)[picked]), size), isa.lookup(row.key).result.dtype)  # type: ignore[union-attr]
-        expected = reference.chain(isa.lookup(row.key), a[picked], b, zeros)
-        out["wrong"] = int(np.count_nonzero(buffers[2].read(np.uint32, (size, size))[picked] != expected))
-    return out
+    return Prepared(row, core, rows * COLUMNS, code, item, (a, b))
+
+
+def wrong(ready: Prepared, size: int) -> int:
+    """Results of eight rows that are not the reference's."""
+    instruction, (a, b) = isa.lookup(ready.row.key), ready.operands
+    picked = slice(3, size, size // 8)
+    zeros = np.zeros((len(range(size)[picked]), size), instruction.result.dtype)  # type: ignore[union-attr]
+    expected = reference.chain(instruction, a[picked], b, zeros)
+    return int(np.count_nonzero(ready.item[1][2].read(np.uint32, (size, size))[picked] != expected))
 
 
 def main() -> int:
     size, wanted = int(sys.argv[1]) if sys.argv[1:] else 512, sys.argv[2:]
     device = devices.open_device(os.environ.get("PHOBOS_DEVICE"))
-    rows = [measure(device, row, size) for row in ROWS if not wanted or any(w in row.name for w in wanted)]
-    table = {"benchmark": "cores", "device": device.name, "cores": os.cpu_count(), "size": size, "runs": RUNS}
-    print(json.dumps({**table, "rows": rows}))
+    chosen = [row for row in ROWS if not wanted or any(w in row.name for w in wanted)]
+    ready = {row.name: prepare(device, row, size) for row in chosen}
+    samples = interleaved({name: partial(device.run, [one.item]) for name, one in ready.items()}, RUNS)
+    rows = []
+    for name, one in ready.items():
+        row = {"name": name, "form": one.core.form, "outputs": one.outputs, "spirv_bytes": len(one.code)}
+        row |= samples[name].summary(size**3)
+        rows.append(row if one.row.inexact else {**row, "wrong": wrong(one, size)})
+    print(json.dumps({**about("cores", device), "size": size, "rows": rows}))
     return int(any(row.get("wrong") for row in rows))
 
 

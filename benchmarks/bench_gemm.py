@@ -1,59 +1,87 @@
-"""Matrix products on every contraction path: GMAC/s of the default form, median of seven launches, the first left out.
+"""Matrix products on every contraction path, against inexact arithmetic of the same shape.
 
-Seconds are the device's, from submission to completion. Prints one JSON object. Arguments: sizes (512, if none).
+Per path, in one run and interleaved: the default form; `mode="cooperative"` in the same form, which is the same shader
+with one f32 multiply-add per k and the same blocking and loads; numpy's float32 product of the same size; the recorded
+loop form (HMMA with f32 results); the reference backend at 256. Times are of whole launches, uploads and downloads
+included. Arguments: sizes (512 and 1024), names of paths.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import statistics
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import phobos_sim as sim
+from harness import about, interleaved, ratio
+from phobos_sim.gpu.device import open_device
 
 KERNELS = Path(__file__).with_name("kernels.py")
+DTYPES = {"f16": "float16", "f32": "float32", "s8": "int8", "s32": "int32"}
 RUNS = 7
+LOOPS, REFERENCE = "hmma_f32", 256
 
 
 def operand(dtype: str, size: int, rng: np.random.Generator) -> np.ndarray:
     if dtype == "int8":
         return rng.integers(-128, 128, (size, size), np.int8)
-    return (rng.random((size, size), np.float32) - 0.5).astype(dtype)
+    return rng.standard_normal((size, size), np.float32).astype(dtype)
+
+
+def cases(kernel: sim.Kernel, size: int) -> dict[str, Callable[[], Any]]:
+    """What is timed for one path at M = N = K = size."""
+    rng = np.random.default_rng(0)
+    dtypes = [DTYPES[t.element.name] for t in kernel.program().tensors]
+    a, b = (operand(dtype, size, rng) for dtype in dtypes[:2])
+    c = np.empty((size, size), dtypes[2])
+    x, y = (v.astype(np.float32) for v in (a, b))
+    device = os.environ.get("PHOBOS_DEVICE", "vulkan")
+
+    def launch(**options: Any) -> float:
+        return kernel.launch((size // 64, size // 64), a, b, c, **{"device": device, **options}).seconds
+
+    found: dict[str, Callable[[], Any]] = {"default": launch}
+    if dtypes[0] != "int8":
+        found["inexact"] = lambda: launch(mode="cooperative")
+    found["numpy float32"] = lambda: x @ y
+    if kernel.name == LOOPS:
+        found["loops"] = lambda: launch(form="loops")
+    if kernel.name == LOOPS and size == REFERENCE:
+        found["reference"] = lambda: launch(device="reference")
+    return found
 
 
 def measure(kernel: sim.Kernel, size: int) -> dict[str, object]:
-    """The rate of one kernel at M = N = K = size."""
-    rng = np.random.default_rng(0)
-    dtypes = [
-        {"f16": "float16", "f32": "float32", "s8": "int8", "s32": "int32"}[t.element.name]
-        for t in kernel.program().tensors
-    ]
-    a, b = (operand(dtype, size, rng) for dtype in dtypes[:2])
-    c = np.empty((size, size), dtypes[2])
-    launches = [kernel.launch((size // 64, size // 64), a, b, c) for _ in range(RUNS + 1)]
-    seconds = [launch.seconds for launch in launches]
-    median = statistics.median(seconds[1:])
-    return {
+    chosen = cases(kernel, size)
+    samples = interleaved(chosen, RUNS, threaded=("numpy float32",))
+    row: dict[str, object] = {
         "kernel": kernel.name,
-        "instruction": launches[0].paths[0].instruction,
+        "instruction": kernel.program().contractions()[0].instruction,
         "size": size,
-        "device": launches[0].device,
-        "form": launches[0].form,
-        "first_s": round(seconds[0], 4),
-        "median_s": round(median, 4),
-        "best_s": round(min(seconds[1:]), 4),
-        "gmac_per_s": round(size**3 / median / 1e9, 3),
     }
+    row["cases"] = {name: taken.summary(size**3) for name, taken in samples.items()}
+    row["default_over"] = {
+        name: ratio(samples["default"], taken) for name, taken in samples.items() if name != "default"
+    }
+    return row
 
 
 def main() -> int:
     module = sim.load(KERNELS)
-    sizes = [int(text) for text in sys.argv[1:]] or [512]
-    rows = [measure(kernel, size) for size in sizes for kernel in module.kernels.values()]
-    print(json.dumps({"benchmark": "gemm", "cores": os.cpu_count(), "runs": RUNS, "rows": rows}))
+    words = sys.argv[1:]
+    sizes = [int(word) for word in words if word.isdecimal()] or [512, 1024]
+    chosen = [kernel for name, kernel in module.kernels.items() if name in words] or list(module.kernels.values())
+    table = about("gemm", open_device(os.environ.get("PHOBOS_DEVICE", "vulkan")))
+    rows = []
+    for size in sizes:
+        for kernel in chosen:
+            rows.append(measure(kernel, size))
+            print(json.dumps(rows[-1]), file=sys.stderr)
+    print(json.dumps({**table, "rows": rows}))
     return 0
 
 

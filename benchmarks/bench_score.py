@@ -9,10 +9,10 @@ import json
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 import numpy as np
+from harness import about
 
 RUN = """
 import json, sys, time
@@ -77,17 +77,7 @@ def main() -> None:
                 json.loads(done.stdout) if done.returncode == 0 else {"engine": device, "error": done.stderr[-300:]}
             )
         size = path.stat().st_size
-    print(
-        json.dumps(
-            {
-                "benchmark": "score",
-                "results": results,
-                "file_MB": round(size / 1e6, 1),
-                "runs": runs,
-                "on": time.strftime("%Y-%m-%d"),
-            }
-        )
-    )
+    print(json.dumps({**about("score"), "results": results, "file_MB": round(size / 1e6, 1), "runs": runs}))
 
 
 if __name__ == "__main__":

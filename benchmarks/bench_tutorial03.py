@@ -7,7 +7,6 @@ device alone; first launch left out, median of five. Prints one JSON object. Arg
 from __future__ import annotations
 
 import json
-import os
 import statistics
 import sys
 import time
@@ -15,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import phobos_sim as sim
+from harness import about
 
 ROOT = Path(__file__).resolve().parents[1]
 RUNS = 5
@@ -57,7 +57,7 @@ def main() -> int:
         if len({row["sha256"] for row in rows if row["size"] == size}) != 1:
             print(f"results differ at {size}", file=sys.stderr)
             return 1
-    print(json.dumps({"benchmark": "tutorial03", "cores": os.cpu_count(), "rows": rows}))
+    print(json.dumps({**about("tutorial03"), "rows": rows}))
     return 0
 
 

@@ -24,6 +24,21 @@ def hmma_f32(A: ph.tensor[ph.f16][M, K], B: ph.tensor[ph.f16][K, N], C: ph.tenso
 @ph.launch(256)
 @ph.tensorcore
 @ph.aligned(M=64, N=64, K=32)
+def hmma_f32_t(A: ph.tensor[ph.f16][M, K], B: ph.tensor[ph.f16][N, K], C: ph.tensor[ph.f16][M, N]):
+    i: ph.let = ph.ctx.block.x * 64
+    j: ph.let = ph.ctx.block.y * 64
+    acc: ph.var[ph.tile[ph.f32][64, 64]] = 0.0
+    for k in range(0, K, 32):
+        a: ph.var = A[i:+64, k:+32]
+        b: ph.var = B[j:+64, k:+32]
+        acc += ph.dot_t(a, b)
+    C[i:+64, j:+64] = acc
+
+
+@ph.kernel
+@ph.launch(256)
+@ph.tensorcore
+@ph.aligned(M=64, N=64, K=32)
 def hmma_f16(A: ph.tensor[ph.f16][M, K], B: ph.tensor[ph.f16][K, N], C: ph.tensor[ph.f16][M, N]):
     i: ph.let = ph.ctx.block.x * 64
     j: ph.let = ph.ctx.block.y * 64

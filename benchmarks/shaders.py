@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from math import prod
 
 from phobos_sim.gpu import mapping
@@ -22,3 +23,13 @@ def of_kernel(
     known = facts.analyse(program, extents, dict(dims), grid, {})
     choice = mapping.choose(program, target, aliases, prod(grid), form)
     return mapping.emit(Job(program, known, target, SM86, choice.form, aliases), choice), choice.form
+
+
+def with_forms(target: Target, forms: dict[str, str]) -> Target:
+    """The target with other verdicts."""
+    return replace(target, forms=forms)
+
+
+def is_large(program: Program, target: Target) -> bool:
+    """Whether the register mapping would unroll to more than a GPU's compiler takes well."""
+    return not target.is_cpu and mapping._is_large(program, target, {t.name: t.name for t in program.tensors})

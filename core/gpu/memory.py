@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from .device import Device
 
 STAGING_BYTES = 32 << 20
-POOL_BYTES = 256 << 20  # freed memory that is kept for reuse, at most
+POOL_BYTES = 64 << 20  # freed memory that is kept for reuse, at most
 
 
 @dataclass(frozen=True)
