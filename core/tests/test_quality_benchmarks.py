@@ -1,4 +1,4 @@
-"""Benchmarks: the pages are what the stored results give, and the arithmetic of the harness is right. Nothing is timed."""
+"""Benchmarks: the pages are what the stored results give, the arithmetic of the harness is right. Nothing is timed."""
 
 from __future__ import annotations
 
