@@ -250,7 +250,7 @@ class RegistersEmitter(Emitter):
         self._order(op)
 
     def _order(self, op: tp.Store) -> None:
-        """Several lanes may read an element that one of them stores, so all wait before and after where any reads it."""
+        """Several lanes may read an element that one of them stores: all wait before and after, where any reads it."""
         loads = (other.tensor for other in tp.walk(self.program.body) if isinstance(other, tp.Load))
         if any(self.alias(name) == self.alias(op.tensor) for name in loads):
             self.b.barrier("subgroup", "buffer")
