@@ -227,8 +227,10 @@ def main() -> int:
     print(json.dumps(report, indent=1))
     for line in lines:
         if line.differ:
-            print(f"{line.key} {line.form} {line.arch}: {line.differ} of {line.inputs}; {line.first}"
-                  f"{' (refused by the probe)' if refused(line, lines) else ''}")  # fmt: skip
+            print(
+                f"{line.key} {line.form} {line.arch}: {line.differ} of {line.inputs}; {line.first}"
+                f"{' (refused by the probe)' if refused(line, lines) else ''}"
+            )
     if options.json:
         options.json.write_text(json.dumps({**report, "lines": [asdict(line) for line in lines]}, indent=1) + "\n")
     if options.markdown:
