@@ -2,10 +2,10 @@
 
 On a device that runs: CPU milliseconds of emission, and of compilation, which is pipeline creation and what the first
 dispatch takes more than the following ones (lavapipe compiles then); no cache of ours or the driver's is used. On
-Intel's compiler, with no Intel hardware: CPU milliseconds of pipeline creation, instructions, loops, spills and fills,
-as VK_KHR_pipeline_executable_properties gives them; nothing runs. PHOBOS_INTEL_SHIM names libintel_noop_drm_shim.so of
-Mesa's drm-shim (known with Mesa 22.3.6); without it that part is left out. Arguments: `kernels` or `instructions` for
-one part only.
+compilers of GPUs that are not there: CPU milliseconds of pipeline creation, instructions, loops, registers and spills,
+as VK_KHR_pipeline_executable_properties gives them; nothing runs. AMD's (RADV) shows a device by RADV_FORCE_FAMILY.
+Intel's takes PHOBOS_INTEL_SHIM, which names libintel_noop_drm_shim.so of Mesa's drm-shim (known with Mesa 22.3.6). What
+is not to be had is left out. Arguments: `kernels` or `instructions` for one part only.
 """
 
 from __future__ import annotations
@@ -35,10 +35,26 @@ from phobos_sim.gpu.sm86.resolve import missing
 from phobos_sim.gpu.target import Target
 from phobos_sim.isa import Instruction
 
-PLATFORMS = ("tgl", "dg2")
+ICDS = Path("/usr/share/vulkan/icd.d")
+INTEL, AMD = ICDS / "intel_icd.x86_64.json", ICDS / "radeon_icd.x86_64.json"
+#: compiler -> the environment that makes its driver show a device
+COMPILERS = {
+    "tgl": {"INTEL_STUB_GPU_PLATFORM": "tgl", "VK_DRIVER_FILES": str(INTEL)},
+    "dg2": {"INTEL_STUB_GPU_PLATFORM": "dg2", "VK_DRIVER_FILES": str(INTEL)},
+    "vega10": {"RADV_FORCE_FAMILY": "vega10", "VK_DRIVER_FILES": str(AMD)},
+    "navi21": {"RADV_FORCE_FAMILY": "navi21", "VK_DRIVER_FILES": str(AMD)},
+}
+FORMS = ("tgl", "dg2")
 ICD = "/usr/share/vulkan/icd.d/intel_icd.x86_64.json"
 FORMS = ("loops", "registers", "shared")
 RUNS = 3
+#: what is reported -> parts of the names that drivers give it
+FIGURES = {
+    "instructions": ("instruction count", "instructions"),
+    "loops": ("loop count",),
+    "registers": ("vgprs",),
+    "spills": ("spill count", "spilled vgprs"),
+}
 #: kernel file, name, extents, grid
 KERNELS = (
     ("benchmarks/kernels.py", "hmma_f32", {"M": 512, "N": 512, "K": 512}, (8, 8, 1)),
@@ -188,18 +204,28 @@ def compiled(
     for _ in range(RUNS - 1 if best.cpu_seconds < 1 else 0):
         again = statistics.compile_statistics(device, module, bindings, words, subgroup_size)
         best = min(best, again, key=lambda s: s.cpu_seconds)
-    figures = {name: best.largest(f"{name[:-1]} count") for name in ("instructions", "loops", "spills", "fills")}
+    figures = {name: _first(best, parts) for name, parts in FIGURES.items()}
     lanes = max((e.subgroup_size for e in best.executables), default=0)
     return {"ms": round(1e3 * best.cpu_seconds, 1), "lanes": lanes, **figures}
 
 
-def intel(parts: list[str]) -> dict[str, object] | str:
+def _first(found: statistics.Statistics, parts: tuple[str, ...]) -> float | None:
+    """The figure under the name that the driver has for it; loops are counted by Intel's alone."""
+    return next((value for part in parts if (value := found.largest(part)) is not None), None)
+
+
+def compilers(parts: list[str]) -> dict[str, object]:
     shim = os.environ.get("PHOBOS_INTEL_SHIM", "")
-    if not shim or not Path(shim).exists() or not Path(ICD).exists():
-        return "not run: PHOBOS_INTEL_SHIM names no shim, or Intel's driver is not here"
     found: dict[str, object] = {}
-    for platform in PLATFORMS:
-        environment = {"INTEL_STUB_GPU_PLATFORM": platform, "LD_PRELOAD": shim, "VK_DRIVER_FILES": ICD}
+    for platform, environment in COMPILERS.items():
+        if not Path(environment["VK_DRIVER_FILES"]).exists():
+            found[platform] = "not run: its driver is not here"
+            continue
+        if "INTEL_STUB_GPU_PLATFORM" in environment:
+            if not Path(shim).is_file():
+                found[platform] = "not run: PHOBOS_INTEL_SHIM names no shim"
+                continue
+            environment = {**environment, "LD_PRELOAD": shim}
         done = subprocess.run(
             [sys.executable, __file__, "--compiler", *parts],
             env={**os.environ, **environment},
@@ -217,7 +243,7 @@ def main() -> int:
         print(json.dumps(on_compiler(parts)))
         return 0
     device = open_device(os.environ.get("PHOBOS_DEVICE", "vulkan"))
-    print(json.dumps({**about("compile", device), **on_device(device, parts), "intel": intel(parts)}))
+    print(json.dumps({**about("compile", device), **on_device(device, parts), "compilers": compilers(parts)}))
     return 0
 
 

@@ -14,6 +14,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
 Json = dict[str, Any]
+FIGURES = ("instructions", "loops", "registers", "spills")
 
 HEAD = """# Performance
 
@@ -57,6 +58,8 @@ One-operation kernels over 2^22 ordinary values: the form that the probe chose, 
 CPU milliseconds. On a device that runs: emission in Python, and pipeline creation with what the first dispatch
 takes more than the next (lavapipe compiles then). Every instruction in every form:
 [compile-times.md](compile-times.md).""",
+    "compilers": """
+Compilers of GPUs that are not there; nothing runs. Registers are RADV's VGPRs, loops are what Intel's counts.""",
     "compile-times": """
 CPU milliseconds to compile one instruction as a kernel by itself (matrix rows: one output), in each form for which
 the device has the features; not every form is exact there. Loops as written: elementwise rows have none, matrix rows
@@ -252,17 +255,16 @@ def compile_(found: Json) -> str:
         + "\n"
         + source(found)
     )
-    intel = found["intel"]
-    if isinstance(intel, str):
-        return f"{out}\nIntel's compiler: {intel}.\n"
+    parts = {platform: part for platform, part in found["compilers"].items() if not isinstance(part, str)}
     rows = [
-        [r["kernel"], r["form"], platform, r["ms"], r["lanes"], r["instructions"], r["loops"], r["spills"], r["fills"]]
-        for platform, part in intel.items()
+        [r["kernel"], r["form"], platform, r["ms"], r["lanes"], *(r[name] for name in FIGURES)]
+        for platform, part in parts.items()
         for r in part["kernels"]
     ]
-    head = ["kernel", "form", "platform", "ms", "lanes", "instructions", "loops", "spills", "fills"]
-    names = ", ".join(f"{platform}: {part['device']}, {part['driver']}" for platform, part in intel.items())
-    return f"{out}\nIntel's compiler without the hardware ({names}); nothing runs:\n\n{table(head, rows)}"
+    head = ["kernel", "form", "for", "ms", "lanes", *FIGURES]
+    names = "; ".join(f"{platform}: {part['device']}, {part['driver']}" for platform, part in parts.items())
+    missing = [f"{name}: {part}." for name, part in found["compilers"].items() if isinstance(part, str)]
+    return "\n".join([out, f"{TEXT['compilers']} {names}.\n", table(head, rows), *missing])
 
 
 def cooperative(found: Json) -> str:
@@ -322,9 +324,10 @@ SECTIONS: dict[str, Callable[[Json], str]] = {
 
 def compile_times(found: Json) -> str:
     """The page of every instruction in every form."""
-    intel = found["intel"] if not isinstance(found["intel"], str) else {}
     there = {
-        platform: {(r["instruction"], r["form"]): r for r in part["instructions"]} for platform, part in intel.items()
+        platform: {(r["instruction"], r["form"]): r for r in part["instructions"]}
+        for platform, part in found["compilers"].items()
+        if not isinstance(part, str)
     }
     rows = []
     for r in found["instructions"]:

@@ -82,8 +82,16 @@ class Device:
         self.handle = vk.create("vkCreateDevice", "VkDevice", physical, create)
         self.alive = True
         self.pipelines = Pipelines(self)
+        self._start()
+
+    def _start(self) -> None:
+        """What it takes to run anything."""
         self.queue = Queue(self)
         self.memory = Pool(self)
+
+    def _stop(self) -> None:
+        self.queue.close()
+        self.memory.close()
 
     def wanted_features(self) -> tuple[Any, list[str]]:
         """The feature chain and the extensions that the device is created with."""
@@ -160,9 +168,8 @@ class Device:
         with self.lock:
             if not self.alive:
                 return
-            self.queue.close()
+            self._stop()
             self.pipelines.close()
-            self.memory.close()
             self.vk.vkDestroyDevice(self.handle, self.vk.null)
             self.alive = False
         if _state.opened.get(self.info.index) is self:

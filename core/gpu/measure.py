@@ -9,7 +9,9 @@ that emits code.
 from __future__ import annotations
 
 import json
-from time import perf_counter, process_time
+from collections.abc import Callable
+from functools import partial
+from time import process_time
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,6 +23,7 @@ from .pipeline import cache_folder, write_atomically
 
 if TYPE_CHECKING:
     from .device import Device
+    from .run import Result
 
 RUNS = 3
 _known: dict[str, dict[str, str]] = {}
@@ -73,17 +76,11 @@ def _measure(device: Device, kind: str) -> str:
         values = rng.standard_normal(tuple(dims[str(d)] for d in tensor.dims), np.float32)
         codes = values.astype(np.float16).view(np.uint16) if tensor.element.bits == 16 else values.view(np.uint32)
         tensors[tensor.name] = codes
-    # other work on the machine would decide a CPU device's verdict by wall time
-    clock = process_time if device.target.is_cpu else perf_counter
     bound = Bound(program, tensors, {}, dims, sample.grid, {name: name for name in tensors})
-    seconds = {}
+    seconds, runs = {}, range(RUNS + 1)
     for form in ("registers", "shared"):
         try:
-            times = []
-            for _ in range(RUNS + 1):
-                start = clock()
-                run(device, bound, SM86, None, None, default=form)
-                times.append(clock() - start)
+            times = [_timed(device, partial(run, device, bound, SM86, None, None, default=form)) for _ in runs]
         except Exception as error:  # a mapping that a device cannot run is no candidate
             log.debug(f"{device.name}: {form} cannot run the {kind} sample: {error}")
             continue
@@ -92,3 +89,10 @@ def _measure(device: Device, kind: str) -> str:
     figures = ", ".join(f"{form} {1e3 * s:.2f} ms" for form, s in seconds.items())
     log.debug(f"{device.name}: {kind} kernels take {chosen} by default ({figures})")
     return chosen
+
+
+def _timed(device: Device, launch: Callable[[], Result]) -> float:
+    """Seconds on the device; of CPU time on a CPU device, whose verdict other work on the machine would decide."""
+    start = process_time()
+    seconds = launch().seconds
+    return process_time() - start if device.target.is_cpu else seconds

@@ -5,8 +5,8 @@
 2. The pipeline is made without any cache of ours, and the module's generator word, which means nothing, is counted up,
    so that a driver's own cache has not seen it: the seconds are a compilation's. lavapipe compiles at the first
    dispatch instead, which this module does not see.
-3. A compiler can be asked where nothing can run: a driver on a shim (Intel's, on a machine without the hardware) fails
-   the smoke dispatch that `open_device` makes, so `compiler` opens a device without one.
+3. A compiler can be asked where nothing can run: Intel's driver on a shim fails the smoke dispatch that `open_device`
+   makes, AMD's with RADV_FORCE_FAMILY cannot even make a fence. So `compiler` opens a device without a queue.
 """
 
 from __future__ import annotations
@@ -60,9 +60,19 @@ class Statistics:
         return max(found, default=None)
 
 
+class _Compiler(devices.Device):
+    """A device without what it takes to run anything."""
+
+    def _start(self) -> None:
+        """Nothing."""
+
+    def _stop(self) -> None:
+        """Nothing was started."""
+
+
 @contextmanager
 def compiler(name: str) -> Iterator[Device]:
-    """A device that is only asked to compile: opened without a smoke dispatch, closed at the end.
+    """A device that is only asked to compile: it has no queue and no memory; closed at the end.
 
     Errors: as `open_device`, for what the loader does not list.
     """
@@ -71,7 +81,7 @@ def compiler(name: str) -> Iterator[Device]:
     if not known:
         raise UnavailableError("the Vulkan loader reports no device")
     info = devices._pick(known, part.strip() or "0")
-    device = devices.Device(info, devices._load().physical[info.index][1])
+    device = _Compiler(info, devices._load().physical[info.index][1])
     try:
         yield device
     finally:
