@@ -15,15 +15,18 @@ from ..errors import UsageError
 from ..isa import SM86
 from ..tile import regions
 from ..tile.facts import Facts
-from ..tile.program import Program
+from ..tile.program import Contract, Load, Map, Program, Value
 from . import cooperative
 from .emitter import Job, Shader
 from .registers import GROUP_INVOCATIONS, HELD_BY_CONTRACTIONS, RegistersEmitter
+from .registers_contract import MIN_CHUNK
 from .shared import SharedEmitter
+from .sm86.chain_cores import ScalarCore
 from .target import Target
 from .uses import Uses, core_of
 
 UNROLLED = 64  # above it NVIDIA's compiler took 28 s for an attention kernel (docs/performance.md)
+UNROLLED_STEPS = 256  # of about a hundred instructions each: SwiftShader takes 10 ms for one
 CPU_GROUPS = 32  # at least so many workgroups where there is work for them, to keep every core busy
 
 
@@ -68,6 +71,8 @@ def choose(
                 and _is_large(program, target, aliases)
             ):
                 raise regions.NoMapping("its tiles unroll to more code than a GPU's compiler takes well")
+            if form is None and _unrolled_steps(program, target, aliases) > UNROLLED_STEPS:
+                raise regions.NoMapping("its dots in integer arithmetic unroll to more code than a compiler takes well")
             if form is None and preferred() != "registers":
                 raise regions.NoMapping(f"that was measured to be faster on {target.name}")
             return _registers(program, target, aliases, ctas)
@@ -108,6 +113,28 @@ def _is_large(program: Program, target: Target, aliases: dict[str, str]) -> bool
     """Whether the register mapping unrolls more accumulators per lane than a GPU's compiler and registers take."""
     plan = regions.plan(program, target.lanes, aliases)
     return sum(plan.registers(c.result) for c in program.contractions()) > UNROLLED
+
+
+def _unrolled_steps(program: Program, target: Target, aliases: dict[str, str]) -> int:
+    """Steps of integer arithmetic that the register mapping writes out: all of k, or a chunk of it where it loops."""
+    uses, job = Uses(program.body), Job(program, Facts(), target, SM86, "registers")
+    heavy = [c for c in program.contractions() if core_of(job, uses, c).outputs <= ScalarCore.outputs]
+    if not heavy:
+        return 0
+    plan = regions.plan(program, target.lanes, aliases, _outputs(program, target))
+
+    def is_walked(value: Value) -> bool:
+        columns = plan.per_row(regions.matrix(plan.shape(value, value.shape))[1])
+        maker = uses.definer.get(value)
+        while isinstance(maker, Map) and len(maker.args) == 1:
+            maker = uses.definer.get(maker.args[0])
+        return columns > HELD_BY_CONTRACTIONS or (isinstance(maker, Load) and uses.feeds_only_contractions(value))
+
+    def depth(c: Contract) -> int:
+        k = c.a.shape[1]
+        return min(k, max(MIN_CHUNK, target.lanes)) if is_walked(c.a) and is_walked(c.b) else k
+
+    return sum(plan.registers(c.result) * depth(c) for c in heavy)
 
 
 def _outputs(program: Program, target: Target) -> int:

@@ -21,7 +21,7 @@ import kernel_checks
 import pytest
 from helpers import llvmpipe, swiftshader
 from kernel_cases import ALL, Case
-from kernel_runs import constants_of, facts
+from kernel_runs import constants_of, facts, on_device
 from phobos_sim.errors import UnavailableError
 
 NO_NARROW_STORAGE = {"storage16": False, "storage8": False, "int16": False, "int8": False}
@@ -58,11 +58,23 @@ def test_kernels_with_fewer_features(case: Case, name: str) -> None:
             case.agree(registers=False)
 
 
-# ---- limits --------------------------------------------------------------------------------------------------------
-
-
 def _case(kernel: str, at: int = 0) -> Case:
     return [case for case in ALL if case.kernel == kernel][at]
+
+
+@pytest.mark.parametrize("kernel", ["computed_operands", "seeds"])
+def test_integer_chains_that_would_unroll_go_to_memory(kernel: str) -> None:
+    """Without float64 an FFMA is integers here: hundreds of them written out would take a compiler minutes."""
+    case = _case(kernel)
+    with facts(float64=False):
+        case.agree(only=[None])
+        launched, _ = on_device(case.load(), case.grid, case.make(), llvmpipe())
+    assert launched.form == "shared" and "integer arithmetic" in "".join(launched.notes)
+    launched, _ = on_device(case.load(), case.grid, case.make(), llvmpipe())
+    assert "integer arithmetic" not in "".join(launched.notes)
+
+
+# ---- limits --------------------------------------------------------------------------------------------------------
 
 
 SPLIT = [_case("add"), _case("sums_256", 1), _case("f32_fma", 1), _case("large")]
