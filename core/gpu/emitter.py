@@ -26,6 +26,10 @@ from .trips import TripCounter, Trips
 # Words of the push constants; dims and scalar arguments follow.
 ZERO, BASE, LIMIT, GRID_X, GRID_Y, FIRST_PARAMETER = range(6)
 MAX_PUSH_WORDS = 32
+#: Mesa asks of an address, once per path of its expression, whether it is the same in every invocation: time is
+#: exponential in its depth where all leaves are. So float arguments, constants and whatever enters a tile are mixed
+#: with a zero that varies, and so is a scalar with more paths to its leaves than this; short ones stay uniform.
+MAX_PATHS = 1000
 
 
 @dataclass(frozen=True)
@@ -115,7 +119,10 @@ class Emitter:
             )
         self.push_words = words
         b.push_constants(words)
-        self.zero = b.push(ZERO)
+        self.uniform_zero = b.push(ZERO)
+        #: Opaque, and not the same in every invocation as far as a driver can tell: see `constant` and `MAX_PATHS`.
+        self.zero = b.builtin("LocalInvocationIndex") & self.uniform_zero
+        self.paths: dict[tp.Value, int] = {}
         self.base = b.push(BASE)
         self.dims = {d: b.push(self.offsets[f"dim {d}"]) for d in program.dims}
         for scalar in program.scalars:
@@ -127,7 +134,9 @@ class Emitter:
         if fmt.bits == 64:
             if fmt.name == "s64" and self.index_kind == "u32":
                 return low
-            return b.bitcast(b.vector(low, b.push(at + 1)), "u64")
+            low = b.bitcast(b.vector(low, b.push(at + 1)), "u64")
+        if fmt.is_float:
+            return low | b.convert(self.zero, low.kind)
         return low.ne(0) if fmt.bits == 1 else low
 
     def tensor(self, name: str) -> Tensor:
@@ -168,8 +177,8 @@ class Emitter:
         """A scalar's code in the natural width of its format (an index scalar becomes 64 bits wide)."""
         found = self.env[value]
         if value.element.name == "s64" and found.kind != "u64":
-            return self.b.convert(found.i, "i64").u
-        return found
+            found = self.b.convert(found.i, "i64").u
+        return found if found.kind == "bool" else found | self.b.convert(self.zero, found.kind)
 
     def instruction(self, key: str, *values: Value) -> Value:
         """One table row applied to codes."""
@@ -182,6 +191,14 @@ class Emitter:
         return result | self.b.convert(self.zero, result.kind) if made else result
 
     def scalar_map(self, op: tp.Map) -> Value:
+        result = self._scalar_map(op)
+        paths = 2 * sum(self.paths.get(a, 1) for a in op.args)
+        if paths > MAX_PATHS and result.kind != "bool":
+            result, paths = result | self.b.convert(self.zero, result.kind), 1
+        self.paths[op.result] = paths
+        return result
+
+    def _scalar_map(self, op: tp.Map) -> Value:
         key = op.instruction
         if self.index_kind == "u32" and "s64" in key:
             key = key.replace("s64", "s32")

@@ -50,7 +50,7 @@ class RegistersEmitter(Emitter):
         self.q = b.u32(0) if g == 1 else self.lane % g
         self.held_limit = HELD_BY_CONTRACTIONS if job.program.contractions() else HELD
         # Indices that no compiler can see make lavapipe use one permutation instead of two (spirv-notes.md section 2).
-        self.lane_numbers = [self.zero + i if i else self.zero for i in range(self.layout.lanes)]
+        self.lane_numbers = [self.uniform_zero + i if i else self.uniform_zero for i in range(self.layout.lanes)]
 
     def lane_number(self, i: int) -> Value:
         return self.lane_numbers[i]

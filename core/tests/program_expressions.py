@@ -271,7 +271,7 @@ class Expressions:
         self.budget -= 1
         if how < 2:
             a, b = self.condition(scope, shape, depth - 1), self.condition(scope, shape, depth - 1)
-            ops = ("&", "|", "^", "==", "!=") + (() if a.shape or b.shape else ("&&", "||"))
+            ops = ("&", "|", "^", "==", "!=") + (() if a.shape or b.shape or self.pure else ("&&", "||"))
             return Term(binary(self.one(ops), a.expr, b.expr), "bool", broadcast(a.shape, b.shape))
         if how == 2:
             a = self.condition(scope, shape, depth - 1)

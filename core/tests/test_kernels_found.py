@@ -135,3 +135,23 @@ def test_rows_whose_width_is_no_multiple_of_a_chunk_are_not_unrolled(
     monkeypatch.setattr(mapping, "emit", measured)
     agree(kernel("n: i32, X: tensor<f64>[128, 128], Y: tensor<f64>[128, 128]", body), 3)
     assert sizes and max(sizes) < most, sizes
+
+
+UNIFORM = {
+    "f64 argument": "Y[0] = log(p % p)",
+    "constant": "let c = 2.5\nY[0] = log(f64(c) % f64(f))",
+    "integer argument": "let a0 = n % (n + 1)\n"
+    + "\n".join(f"let a{i + 1} = a{i} % (a{i} + {i + 2})" for i in range(9))
+    + "\nY[0] = X[a9 & 7]",
+    "tile of an argument": "var t: tile<i64>[1] = i64(n)\n"
+    + "t = t % (t + 1)\n" * 9
+    + "Y[0 :+ 1] = gather(X[0 :+ 8], t & 7)",
+    "tile of a constant": "var t: tile<f64>[1] = 2.5\n" + "t = log(t % (t + 1.0))\n" * 2 + "Y[0 :+ 1] = t",
+}
+
+
+@pytest.mark.parametrize("body", UNIFORM.values(), ids=UNIFORM)
+def test_a_deep_expression_of_arguments_in_an_address(body: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Mesa looks for uniform addresses in time exponential in their depth: without end, see `emitter.MAX_PATHS`."""
+    monkeypatch.setenv("PHOBOS_TIMEOUT", "20")
+    agree(kernel("p: f64, f: f32, n: i32, X: tensor<i32>[16], Y: tensor<f64>[16]", body), 1.5, 2.5, 3)
