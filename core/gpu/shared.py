@@ -77,7 +77,7 @@ class SharedEmitter(Emitter):
 
     # ---- regions ---------------------------------------------------------------------------------------------
 
-    def parallel(self, count: int, body: Callable[[Value], None]) -> None:
+    def parallel(self, count: int, body: Callable[[Value], None], barrier: bool = True) -> None:
         """`body(e)` for every e below `count`, spread over the invocations; then a barrier."""
         b, size = self.b, self.local_size
         if count <= size:
@@ -99,7 +99,8 @@ class SharedEmitter(Emitter):
                             body(e)
 
                 b.loop(trips, trip, DONT_UNROLL)
-        self.barrier()
+        if barrier:
+            self.barrier()
 
     def serial(self, count: int, body: Callable[[Value], None]) -> None:
         """`body(i)` for i in 0..count-1 in this invocation."""
@@ -199,6 +200,9 @@ class SharedEmitter(Emitter):
                 self.streamed |= {result} if self.uses.feeds_only_contractions(result) else set()
             case tp.Map(result=result, instruction=key, args=args):
                 self.define(result, lambda at: self.instruction(key, *(self.at(a, at) for a in args)))
+            case tp.Broadcast(result=result, value=value) if value.shape == ():  # needs no memory, whoever reads it
+                self.slots.pop(result, None)
+                self.tiles[result] = Expression(result.type, lambda at: self.at(value, at))
             case tp.Broadcast(result=result, value=value):
                 self.define(result, lambda at: self.at(value, at))
             case tp.Iota(result=result, axis=axis):
@@ -231,9 +235,12 @@ class SharedEmitter(Emitter):
                 size = table.type.size
 
                 def gather(at: Coordinates) -> Value:
-                    i = b.convert(self.at(index, at), "u32")
-                    found = self.tiles[table].at(self.split(b.select(i < size, i, b.u32(0)), table.shape))
-                    return b.select(i < size, found, self.zero_of(table.element))
+                    code = self.at(index, at)
+                    inside = code < b.const(size, code.kind)  # before 64 bits are cut
+                    i = b.select(inside, b.convert(code, "u32"), b.u32(0))
+                    return b.select(
+                        inside, self.tiles[table].at(self.split(i, table.shape)), self.zero_of(table.element)
+                    )
 
                 self.define(result, gather)
             case _:

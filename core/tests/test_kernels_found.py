@@ -155,3 +155,10 @@ def test_a_deep_expression_of_arguments_in_an_address(body: str, monkeypatch: py
     """Mesa looks for uniform addresses in time exponential in their depth: without end, see `emitter.MAX_PATHS`."""
     monkeypatch.setenv("PHOBOS_TIMEOUT", "20")
     agree(kernel("p: f64, f: f32, n: i32, X: tensor<i32>[16], Y: tensor<f64>[16]", body), 1.5, 2.5, 3)
+
+
+def test_an_index_that_64_bits_hold_is_past_the_end_of_a_table() -> None:
+    body = "Y[:] = gather(X[:], I[:])"
+    found = kernel("X: tensor<f32>[8], I: tensor<i64>[8], Y: tensor<f32>[8]", body)
+    places = np.array([5, -1, 2**32 + 5, -(2**32) + 7, 2**63 - 1, -(2**63), 8, 0], np.int64)
+    kr.agree(found, (1,), [np.arange(1, 9, dtype=np.float32), places, np.zeros(8, np.float32)], registers=False)
