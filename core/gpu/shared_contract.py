@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 from .. import isa
 from ..spirv.builder import Value, Variable
 from ..tile import program as tp
-from . import shared_cooperative
+from . import shared_cooperative, shared_stage
 from .emitter import Carried
 from .shared_stage import Decoded, Packed, Stage
 from .sm86 import tensor
-from .sm86.chains import Operand
+from .sm86.chains import Core, Operand
 from .uses import core_of
 
 if TYPE_CHECKING:
@@ -94,20 +94,24 @@ class _Blocks:
         """Stages both operands where workgroup memory has room, else they are tiles of codes like any other."""
         e, op = self.e, self.op
         if op.a is not op.b and all(e.uses.feeds_only_contractions(v) for v in (op.a, op.b)):
-            for kind in STAGES:
-                before = e.shared_left
-                stages = kind(e, self.core, op.a, 0, True), kind(e, self.core, op.b, 1, op.transposed)
-                if all(stage.reserve() for stage in stages):
-                    self.stages = stages
-                    return
-                e.shared_left = before
+            if any(self._stage(kind, self.core) for kind in STAGES):
+                return
         for operand in (op.a, op.b):
             e.materialise(operand)
 
+    def _stage(self, kind: type[Packed] | type[Decoded], core: Core) -> bool:
+        e, op = self.e, self.op
+        before = e.shared_left
+        stages = kind(e, core, op.a, 0, True), kind(e, core, op.b, 1, op.transposed)
+        if all(stage.reserve() for stage in stages):
+            self.stages = stages
+            return True
+        e.shared_left = before
+        return False
+
     def fill(self) -> None:
         if self.stages is not None:
-            for stage in self.stages:
-                stage.fill()
+            shared_stage.fill(self.e, self.stages)
 
     def walk(self, i: Value, states: list[list[Variable]]) -> None:
         """Advances the accumulators of block `i` over all of k."""
@@ -222,7 +226,8 @@ class Fragment(Carried):
         self.blocks.prepare()
         self.blocks.fill()
         self.mine(lambda: self.blocks.walk(self.e.lid, self.states))
-        self.e.barrier()  # the next trip stages over what was read
+        if self.blocks.stages is None:
+            self.e.barrier()  # whatever comes next may write over what was read
         self.e.fragments[op.result] = self
 
 

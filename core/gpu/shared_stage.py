@@ -8,7 +8,10 @@ these arrays.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Sequence
+from functools import reduce
+from operator import or_
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from ..spirv.builder import Array, Value
 from ..tile import program as tp
@@ -18,7 +21,17 @@ if TYPE_CHECKING:
     from .shared import SharedEmitter
 
 VECTOR = 4  # words per access
-RUN = 8  # elements that one invocation brings in at a time
+RUN = 8  # elements along lines that one invocation brings in at a time
+PAIR = 2  # along k: one word
+AHEAD = 8  # pieces of work whose reads an invocation issues at once
+
+
+class Chore(NamedTuple):
+    """`count` independent pieces of work: what a piece reads, and what it makes of that."""
+
+    count: int
+    fetch: Callable[[Value], list[Value]]
+    keep: Callable[[Value, list[Value]], None]
 
 
 class Stage(Protocol):
@@ -26,8 +39,8 @@ class Stage(Protocol):
         """Takes the memory; False where it does not fit or the operand is not of a kind for this stage."""
         ...
 
-    def fill(self) -> None:
-        """Brings the tile in; a barrier follows."""
+    def chore(self) -> Chore:
+        """How the tile is brought in."""
         ...
 
     def read(self, k: Value, line: Value, count: int) -> list[list[Operand]]:
@@ -59,9 +72,11 @@ class _Stage:
             return [b.extract(vector, j) for vector in vectors for j in range(VECTOR)]
         return [array.load_component((at + i) >> 2, (at + i) & b.u32(3)) for i in range(count)]
 
-    def _put(self, array: Array, row: Value, line: Value, word: Value) -> None:
-        at = row * self.lines + line
-        array.store_component(at >> 2, at & self.e.b.u32(3), word)
+    def _put(self, array: Array, row: Value, line: Value, words: Sequence[Value]) -> None:
+        """Words of one row of lines, `VECTOR` of them at a time from a multiple of it."""
+        first = (row * self.lines + line) // VECTOR
+        for i in range(0, len(words), VECTOR):
+            array.store(first + i // VECTOR if i else first, self.e.b.vector(*words[i : i + VECTOR]))
 
 
 class Packed(_Stage):
@@ -69,9 +84,9 @@ class Packed(_Stage):
 
     def reserve(self) -> bool:
         e = self.e
-        self.load = e.direct_load(self.value, RUN)
         bits = self.value.element.bits
         self.per = 32 // bits if bits < 32 else 0
+        self.load = e.direct_load(self.value, self.per if self.lines_first else RUN) if self.per else None
         if self.load is None or self.per == 0 or self.core.width % self.per or self.depth % RUN:
             return False
         taken = self._take(1, self.lines * self.depth // self.per)
@@ -80,33 +95,36 @@ class Packed(_Stage):
         self.array = taken[0]
         return True
 
-    def fill(self) -> None:
-        e, per, load = self.e, self.per, self.load
+    def chore(self) -> Chore:
+        per, load = self.per, self.load
         assert load is not None
         if self.lines_first:
+            groups = self.lines // VECTOR
 
-            def rows(i: Value) -> None:
-                line, first = i % self.lines, i // self.lines * RUN
-                for j, word in enumerate(load(line, first)):
-                    self._put(self.array, first // per + j, line, word)
+            def rows(i: Value) -> list[Value]:
+                line, word = i % groups * VECTOR, i // groups
+                return [load(line + j if j else line, word * per)[0] for j in range(VECTOR)]
 
-            e.parallel(self.lines * self.depth // RUN, rows)
-            return
+            return Chore(
+                groups * (self.depth // per),
+                rows,
+                lambda i, words: self._put(self.array, i // groups, i % groups * VECTOR, words),
+            )
         across, bits = self.lines // RUN, self.value.element.bits
         mask = (1 << bits) - 1
 
-        def columns(i: Value) -> None:
-            row, first = i // across, i % across * RUN
-            fetched = [load(row * per + j, first) for j in range(per)]
-            for n in range(RUN):
-                word = None
-                for j in range(per):
-                    code = (fetched[j][n // per] >> (n % per * bits)) & mask
-                    word = code if word is None else word | code << (j * bits)
-                assert word is not None
-                self._put(self.array, row, first + n, word)
+        def columns(i: Value) -> list[Value]:
+            row, first = i // across * per, i % across * RUN
+            return [word for j in range(per) for word in load(row + j if j else row, first)]
 
-        e.parallel(across * (self.depth // per), columns)
+        def keep(i: Value, fetched: list[Value]) -> None:
+            words, each = [], RUN // per
+            for n in range(RUN):
+                codes = [(fetched[j * each + n // per] >> (n % per * bits)) & mask for j in range(per)]
+                words.append(reduce(or_, [code << (j * bits) if j else code for j, code in enumerate(codes)]))
+            self._put(self.array, i // across, i % across * RUN, words)
+
+        return Chore(across * (self.depth // per), columns, keep)
 
     def read(self, k: Value, line: Value, count: int) -> list[list[Operand]]:
         row = k // self.per
@@ -131,24 +149,92 @@ class Decoded(_Stage):
         self.arrays = taken
         return True
 
-    def fill(self) -> None:
-        e, expression = self.e, self.e.tiles[self.value]
+    def chore(self) -> Chore:
+        e, bits, groups, across = self.e, self.value.element.bits, self.lines // VECTOR, self.lines // RUN
+        load = e.direct_load(self.value, PAIR if self.lines_first else RUN) if bits == 16 else None
+        if load is None:
+            return self._elements()
+        if not self.lines_first:
+            return Chore(
+                across * self.depth,
+                lambda i: load(i // across, i % across * RUN),
+                lambda i, words: self._keep(i // across, i % across * RUN, self._decoded(words)),
+            )
 
-        def element(i: Value) -> None:
-            line, k = i % self.lines, i // self.lines  # lines run fastest: neighbours write to different banks
-            code = expression.at((line, k) if self.lines_first else (k, line))
-            for array, part in zip(self.arrays, self.core.operand(e.b, code, self.side), strict=True):
-                self._put(array, k, line, part.bits if part.kind == "f32" else part.u)
+        def rows(i: Value) -> list[Value]:
+            line, k = i % groups * VECTOR, i // groups * PAIR
+            return [load(line + j if j else line, k)[0] for j in range(VECTOR)]
 
-        e.parallel(self.lines * self.depth, element)
+        def keep(i: Value, words: list[Value]) -> None:
+            line, k, operands = i % groups * VECTOR, i // groups * PAIR, self._decoded(words)
+            for j in range(PAIR):
+                self._keep(k + j if j else k, line, operands[j::PAIR])
+
+        return Chore(groups * (self.depth // PAIR), rows, keep)
+
+    def _elements(self) -> Chore:
+        e, expression, groups = self.e, self.e.tiles[self.value], self.lines // VECTOR
+
+        def codes(i: Value) -> list[Value]:
+            line, k = i % groups * VECTOR, i // groups
+            places = [(line + j if j else line, k) for j in range(VECTOR)]
+            return [expression.at(place if self.lines_first else place[::-1]) for place in places]
+
+        def keep(i: Value, found: list[Value]) -> None:
+            operands = [self.core.operand(e.b, code, self.side) for code in found]
+            self._keep(i // groups, i % groups * VECTOR, operands)
+
+        return Chore(groups * self.depth, codes, keep)
+
+    def _decoded(self, words: list[Value]) -> list[Operand]:
+        return [operand for word in words for operand in self.core.operands_of_word(self.e.b, word, self.side)]
+
+    def _keep(self, k: Value, line: Value, operands: Sequence[Operand]) -> None:
+        """Operands of consecutive lines at one k."""
+        for index, array in enumerate(self.arrays):
+            parts = [operand[index] for operand in operands]
+            self._put(array, k, line, [part.bits if part.kind == "f32" else part.u for part in parts])
+
+    def part(self, index: int, k: Value, line: Value, count: int) -> list[Value]:
+        """One part, as u32, of the operands of `count` lines from `line` (a multiple of count) at one k."""
+        return self._vectors(self.arrays[index], k, line, count)
 
     def read(self, k: Value, line: Value, count: int) -> list[list[Operand]]:
         b, out = self.e.b, [[] for _ in range(count)]  # type: ignore[var-annotated]
         for j in range(self.core.width):
             parts = []
-            for array, kind in zip(self.arrays, self.kinds, strict=True):
-                words = self._vectors(array, k + j if j else k, line, count)
+            for index, kind in enumerate(self.kinds):
+                words = self.part(index, k + j if j else k, line, count)
                 parts.append([word.f if kind == "f32" else Value(b, word.id, kind) for word in words])
             for i in range(count):
                 out[i].append(tuple(part[i] for part in parts))
         return out
+
+
+def fill(e: SharedEmitter, stages: Sequence[Stage]) -> None:
+    """Brings tiles in, between two barriers: before the first, other invocations may still read what was there.
+
+    All reads are issued ahead of that barrier where an invocation has few to make: they are what takes long.
+    """
+    chores = [stage.chore() for stage in stages]
+    size = e.local_size
+    pieces = [(chore, first) for chore in chores for first in range(0, chore.count, size)]
+    if len(pieces) > AHEAD:
+        e.barrier()
+        for chore in chores:
+            e.parallel(chore.count, lambda i, chore=chore: chore.keep(i, chore.fetch(i)), barrier=False)  # type: ignore[misc]
+        e.barrier()
+        return
+    fetched = []
+    for chore, first in pieces:
+        at = e.lid + first if first else e.lid
+        fetched.append(chore.fetch(at if first + size <= chore.count else e.b.min(at, chore.count - 1)))
+    e.barrier()
+    for (chore, first), values in zip(pieces, fetched, strict=True):
+        at = e.lid + first if first else e.lid
+        if first + size <= chore.count:
+            chore.keep(at, values)
+        else:
+            with e.b.if_(at < chore.count):
+                chore.keep(at, values)
+    e.barrier()
