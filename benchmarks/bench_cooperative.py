@@ -24,13 +24,17 @@ KERNELS = Path(__file__).with_name("kernels.py")
 ARCHS = ("sm_86", "sm_90")
 RUNS = 5
 CHECKED = 256
+KERNEL_NAMES = ("hmma_f32", "hmma_f32_512", "hmma_f16")
 
 
 def launch(kernel: sim.Kernel, a: np.ndarray, b: np.ndarray, **options: object) -> tuple:
     """Codes of the product, and the launch."""
     size = len(a)
     c = np.zeros((size, size), {"f16": np.float16, "f32": np.float32}[kernel.program().tensors[2].element.name])
-    done = kernel.launch((size // 64, size // 64), a, b, c, device=os.environ.get("PHOBOS_DEVICE", "vulkan"), **options)
+    wide = max(op.result.shape[1] for op in kernel.program().contractions())
+    done = kernel.launch(
+        (size // 64, size // wide), a, b, c, device=os.environ.get("PHOBOS_DEVICE", "vulkan"), **options
+    )
     return c.view(f"u{c.itemsize}"), done
 
 
@@ -84,7 +88,7 @@ def main() -> int:
         "runs": RUNS,
     }
     wrong = 0
-    for name in ("hmma_f32", "hmma_f16"):
+    for name in KERNEL_NAMES:
         kernel = module.kernels[name]
         found = correctness(kernel)
         wrong += int(str(found["wrong_on_integers"]))

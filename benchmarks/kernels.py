@@ -21,6 +21,21 @@ def hmma_f32(A: ph.tensor[ph.f16][M, K], B: ph.tensor[ph.f16][K, N], C: ph.tenso
 
 
 @ph.kernel
+@ph.launch(512)
+@ph.tensorcore
+@ph.aligned(M=64, N=128, K=32)
+def hmma_f32_512(A: ph.tensor[ph.f16][M, K], B: ph.tensor[ph.f16][K, N], C: ph.tensor[ph.f16][M, N]):
+    i: ph.let = ph.ctx.block.x * 64
+    j: ph.let = ph.ctx.block.y * 128
+    acc: ph.var[ph.tile[ph.f32][64, 128]] = 0.0
+    for k in range(0, K, 32):
+        a: ph.var = A[i:+64, k:+32]
+        b: ph.var = B[k:+32, j:+128]
+        acc += ph.dot(a, b)
+    C[i:+64, j:+128] = acc
+
+
+@ph.kernel
 @ph.launch(256)
 @ph.tensorcore
 @ph.aligned(M=64, N=64, K=32)

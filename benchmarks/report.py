@@ -269,11 +269,11 @@ def compile_(found: Json) -> str:
 
 def cooperative(found: Json) -> str:
     rows = []
-    for kernel in ("hmma_f32", "hmma_f16"):
+    for kernel in [name for name in found if name.startswith("hmma_")]:
         for row in found[kernel]["rates"]:
             rows.append([kernel, row["size"], row["ran"], row["median_s"], row["tmac_per_s"]])
     said = []
-    for kernel in ("hmma_f32", "hmma_f16"):
+    for kernel in [name for name in found if name.startswith("hmma_")]:
         for arch in ("sm_86", "sm_90"):
             part = found[kernel][arch]
             label = "exact" if part["labelled_exact"] else "inexact"

@@ -27,6 +27,8 @@ from .uses import Uses, core_of
 
 UNROLLED = 64  # above it NVIDIA's compiler took 28 s for an attention kernel (docs/performance.md)
 UNROLLED_STEPS = 256  # of about a hundred instructions each: SwiftShader takes 10 ms for one
+#: A GPU's compiler gives an invocation of so many no more registers than leave all of them in flight.
+GPU_INVOCATIONS = 512
 CPU_GROUPS = 32  # at least so many workgroups where there is work for them, to keep every core busy
 
 
@@ -100,7 +102,7 @@ def _cooperative(program: Program, target: Target) -> Choice | None:
 
 def _workgroup(program: Program, target: Target) -> int:
     """Invocations of a workgroup: as many as the kernel has threads, or as hold a dot's accumulators in registers."""
-    wanted = min(program.threads, GROUP_INVOCATIONS)
+    wanted = min(program.threads, GROUP_INVOCATIONS if target.is_cpu else GPU_INVOCATIONS)
     if target.is_narrow:
         wanted = max([wanted, *(c.result.type.size // target.accumulators for c in program.contractions())])
     size = 32

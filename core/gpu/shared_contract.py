@@ -7,16 +7,19 @@ arithmetic's shape and nothing else.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING
 
 from .. import isa
-from ..spirv.builder import Value, Variable
+from ..spirv.builder import Array, Value, Variable
 from ..tile import program as tp
 from . import shared_cooperative, shared_stage
 from .emitter import Carried
-from .shared_stage import Decoded, Packed, Stage
-from .sm86 import tensor
-from .sm86.chains import Core, Operand
+from .shared_stage import Decoded, Packed, Sorted, Stage
+from .sm86 import tensor, tensor_block
+from .sm86.chains import Operand
+from .sm86.tensor_float import FloatCore
 from .uses import core_of
 
 if TYPE_CHECKING:
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
 
 BLOCKS = ((4, 4), (4, 2), (2, 2), (2, 1), (1, 1))
 STAGES = (Packed, Decoded)  # by preference; figures in docs/performance.md
+WORD = 4  # bytes
 FRAGMENTS = ((1, 1), (2, 1), (2, 2), (4, 2), (4, 4), (8, 4), (8, 8))
 
 
@@ -78,6 +82,8 @@ class _Blocks:
         self.depth = op.a.shape[1]
         self.core = core_of(e.job, e.uses, op)
         self.stages: tuple[Stage, Stage] | None = None
+        self.flag = self._special_flag()
+        self.odd = e.b.variable("bool")  # whether this invocation has an odd seed; for `flag`
         self.count = self.m * self.n // (block[0] * block[1])
 
     def place(self, i: Value) -> tuple[Value, Value]:
@@ -85,28 +91,50 @@ class _Blocks:
         across = self.n // self.block[1]
         return i // across * self.block[0], i % across * self.block[1]
 
-    def seeds(self, i: Value) -> list[Operand]:
-        r0, c0 = self.place(i)
+    def seeds(self, i: Value, value: tp.Value) -> list[Operand]:
+        """States of block `i` from the codes of a tile; sees to `odd`."""
+        b, (r0, c0) = self.e.b, self.place(i)
         at = [(r0 + r, c0 + c) for r in range(self.block[0]) for c in range(self.block[1])]
-        return [self.core.seed(self.e.b, self.e.at(self.op.seed, coordinates)) for coordinates in at]
+        states = [self.core.seed(b, self.e.at(value, coordinates)) for coordinates in at]
+        if self.flag is not None and isinstance(self.core, FloatCore):
+            self.odd.store(reduce(or_, [self.core.is_odd(b, state) for state in states]))
+        return states
 
     def prepare(self) -> None:
         """Stages both operands where workgroup memory has room, else they are tiles of codes like any other."""
         e, op = self.e, self.op
         if op.a is not op.b and all(e.uses.feeds_only_contractions(v) for v in (op.a, op.b)):
-            if any(self._stage(kind, self.core) for kind in STAGES):
+            flag, core = self.flag, self.core
+            if flag is not None and isinstance(core, FloatCore):
+                if self._reserve(*(Sorted(e, core, *side, flag) for side in self._sides())):
+                    return
+                self.flag = None
+            if any(self._reserve(*(kind(e, core, *side) for side in self._sides())) for kind in STAGES):
                 return
+        self.flag = None
         for operand in (op.a, op.b):
             e.materialise(operand)
 
-    def _stage(self, kind: type[Packed] | type[Decoded], core: Core) -> bool:
-        e, op = self.e, self.op
-        before = e.shared_left
-        stages = kind(e, core, op.a, 0, True), kind(e, core, op.b, 1, op.transposed)
-        if all(stage.reserve() for stage in stages):
-            self.stages = stages
+    def _special_flag(self) -> Array | None:
+        """A word that tells whether an infinity or NaN was staged, where a GPU's arithmetic is to depend on that."""
+        e, core = self.e, self.core
+        suited = isinstance(core, FloatCore) and tensor_block.serves(core) and self.depth > 0
+        if not suited or e.target.is_cpu or e.target.is_narrow:  # a CPU device runs both sides of a branch
+            return None
+        e.shared_left -= WORD
+        flag = e.b.shared("u32", 1)
+        flag.store(0, 0)
+        return flag
+
+    def _sides(self) -> tuple[tuple[tp.Value, int, bool], tuple[tp.Value, int, bool]]:
+        return (self.op.a, 0, True), (self.op.b, 1, self.op.transposed)
+
+    def _reserve(self, a: Stage, b: Stage) -> bool:
+        before = self.e.shared_left
+        if a.reserve() and b.reserve():
+            self.stages = a, b
             return True
-        e.shared_left = before
+        self.e.shared_left = before
         return False
 
     def fill(self) -> None:
@@ -127,9 +155,35 @@ class _Blocks:
                     for variable, value in zip(variables, acc, strict=True):
                         variable.store(value)
 
-        if self.depth:
+        if self.flag is not None:
+            self._walk_sorted(self.flag, i, states)
+        elif self.depth:
             assert self.depth % core.width == 0, (self.op.instruction, self.depth, core.width)
             e.serial(self.depth // core.width, group)
+
+    def _walk_sorted(self, flag: Array, i: Value, states: list[list[Variable]]) -> None:
+        e, b, core, (bm, bn), (r0, c0) = self.e, self.e.b, self.core, self.block, self.place(i)
+        assert isinstance(core, FloatCore) and self.stages is not None
+        left, right = self.stages
+        assert isinstance(left, Sorted) and isinstance(right, Sorted)
+        rows = [[variables[0] for variables in states[r * bn : (r + 1) * bn]] for r in range(bm)]
+
+        def walk(core: FloatCore) -> None:
+            def group(g: Value) -> None:
+                first = g * (core.width // 2)
+                tensor_block.advance(
+                    b,
+                    core,
+                    rows,
+                    lambda which, j: left.words(which, first + j, r0, bm),
+                    lambda which, j: right.words(which, first + j, c0, bn),
+                )
+
+            e.serial(self.depth // core.width, group)
+
+        b.if_else(
+            flag.load(0).ne(0) | self.odd.load(), lambda: walk(core), lambda: walk(FloatCore(core.rules, plain=True))
+        )
 
     def _operands(self, k0: Value, r0: Value, c0: Value) -> tuple[list[list[Operand]], list[list[Operand]]]:
         """Decoded operands of one step: [row][k] of a and [column][k] of b."""
@@ -159,7 +213,7 @@ class _Blocks:
         self.fill()
 
         def block(i: Value) -> None:
-            states = self.variables(self.seeds(i))
+            states = self.variables(self.seeds(i, self.op.seed))
             self.walk(i, states)
             self.results(i, states, slot)
 
@@ -202,11 +256,8 @@ class Fragment(Carried):
         e, blocks = self.e, self.blocks
 
         def seed() -> None:
-            r0, c0 = blocks.place(e.lid)
-            bn = blocks.block[1]
-            for j, variables in enumerate(self.states):
-                code = e.at(value, (r0 + j // bn, c0 + j % bn))
-                for variable, part in zip(variables, blocks.core.seed(e.b, code), strict=True):
+            for variables, state in zip(self.states, blocks.seeds(e.lid, value), strict=True):
+                for variable, part in zip(variables, state, strict=True):
                     variable.store(part)
 
         return lambda: self.mine(seed)

@@ -9,13 +9,15 @@ these arrays.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import reduce
 from operator import or_
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from ..spirv.builder import Array, Value
 from ..tile import program as tp
 from .sm86.chains import Core, Operand
+from .sm86.tensor_float import FloatCore
 
 if TYPE_CHECKING:
     from .shared import SharedEmitter
@@ -26,7 +28,8 @@ PAIR = 2  # along k: one word
 AHEAD = 8  # pieces of work whose reads an invocation issues at once
 
 
-class Chore(NamedTuple):
+@dataclass(frozen=True)
+class Chore:
     """`count` independent pieces of work: what a piece reads, and what it makes of that."""
 
     count: int
@@ -133,6 +136,37 @@ class Packed(_Stage):
             for operands, word in zip(out, self._vectors(self.array, row + j if j else row, line, count), strict=True):
                 operands += self.core.operands_of_word(self.e.b, word, self.side)
         return out
+
+
+class Sorted(Packed):
+    """As `Packed`, for `tensor_block`: exponents are found once, and so is whether a code is infinite or NaN.
+
+    `flag` then becomes 1; it is cleared before the barrier that comes ahead of any tile.
+    """
+
+    def __init__(
+        self, e: SharedEmitter, core: FloatCore, value: tp.Value, side: int, lines_first: bool, flag: Array
+    ) -> None:
+        super().__init__(e, core, value, side, lines_first)
+        self.float_core, self.flag = core, flag
+
+    def reserve(self) -> bool:
+        taken = self._take(1, self.lines * self.depth // 2) if super().reserve() else None
+        if taken is None:
+            return False
+        self.exponents = taken[0]
+        return True
+
+    def _put(self, array: Array, row: Value, line: Value, words: Sequence[Value]) -> None:
+        super()._put(array, row, line, words)
+        exponents, special = zip(*(self.float_core.exponents(self.e.b, word) for word in words), strict=True)
+        super()._put(self.exponents, row, line, exponents)
+        with self.e.b.if_(reduce(or_, special)):
+            self.flag.store(0, 1)
+
+    def words(self, which: int, row: Value, line: Value, count: int) -> list[Value]:
+        """Codes or exponents (`tensor_block`) of `count` lines from `line` (a multiple of count), two k's a word."""
+        return self._vectors((self.array, self.exponents)[which], row, line, count)
 
 
 class Decoded(_Stage):

@@ -221,6 +221,8 @@ class Builder(ModuleWriter):
         self.decorate(variable, "Aliased")
         if readonly:
             self.decorate(variable, "NonWritable")
+        elif self.memory_model != VULKAN:
+            self.decorate(variable, "Coherent")  # else a barrier need not show one invocation's stores to another
         self._arrays[key] = Array(self, variable, kind, "StorageBuffer", True, readonly)
         return self._arrays[key]
 

@@ -25,7 +25,7 @@ CAPABILITIES = {
 }  # fmt: skip
 STORAGE = {"Input": 1, "Workgroup": 4, "Function": 7, "PushConstant": 9, "StorageBuffer": 12}
 DECORATION = {
-    "Block": 2, "ArrayStride": 6, "BuiltIn": 11, "Aliased": 20, "NonWritable": 24, "Binding": 33,
+    "Block": 2, "ArrayStride": 6, "BuiltIn": 11, "Aliased": 20, "Coherent": 23, "NonWritable": 24, "Binding": 33,
     "DescriptorSet": 34, "Offset": 35, "NoContraction": 42,
 }  # fmt: skip
 BUILTIN = {

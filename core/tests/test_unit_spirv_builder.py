@@ -65,3 +65,14 @@ def test_integers_are_unsigned_and_there_is_no_phi(name: str) -> None:
     instructions = parse(SAMPLES[name]())
     assert not [i for i in instructions if i.name == "OpPhi"]
     assert all(i.texts[1] == "0" for i in instructions if i.name == "OpTypeInt")
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_a_buffer_is_read_only_or_coherent(name: str) -> None:
+    """Without Coherent a barrier need not show one invocation's stores to another: lavapipe does, a GPU may not."""
+    instructions = parse(SAMPLES[name]())
+    decorated = [(i.operands[0][1], i.texts[0]) for i in instructions if i.name == "OpDecorate"]
+    buffers = {target for target, decoration in decorated if decoration == "Binding"}
+    assert buffers
+    for buffer in buffers:
+        assert {d for t, d in decorated if t == buffer} & {"NonWritable", "Coherent"}, buffer

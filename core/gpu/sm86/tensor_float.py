@@ -39,6 +39,8 @@ from .tensor import SIGN, Rules
 
 _EXPONENT = 0x7F800000
 _SMALLEST = 113 << 23  # exponent field of 2^-14, the smallest normal f16
+#: Where all products are zero, E may be raised to this, and an addend that is no smaller stays as it is.
+SMALL = -100
 #: Exponents of plain bf16 and tf32 operands: 3 * 42 < 127 keeps products with a zero below all others.
 _WINDOW = 42
 
@@ -125,6 +127,11 @@ class FloatCore:
             field = e.select(field.eq(0), e.u32(0), e.max(field, _SMALLEST))
         return value, field
 
+    def exponents(self, e: Builder, word: Value) -> tuple[Value, Value]:
+        """Of a word of two f16 codes: their nominal exponent fields in one word, and whether either is not finite."""
+        low, high = (field for _, field in self.operands_of_word(e, word))
+        return low >> 16 | high, e.max(low, high) >= F32.infinity
+
     # ---- the accumulator -----------------------------------------------------------------------------------------
 
     def seed(self, e: Builder, code: Value) -> State:
@@ -144,56 +151,65 @@ class FloatCore:
     # ---- one group -----------------------------------------------------------------------------------------------
 
     def step(self, e: Builder, acc: State, a: Sequence[Operand], b: Sequence[Operand]) -> State:
-        top = reduce(e.max, [x[1] + y[1] for x, y in zip(a, b, strict=True)])
-        step = self._step_f16 if self.rules.result is F16 else self._step_f32
-        return (step(e, acc[0], a, b, top),)
-
-    def _step_f32(self, e: Builder, code: Value, a: Sequence[Operand], b: Sequence[Operand], top: Value) -> Value:
-        top = e.max(top, (code & _EXPONENT) + (127 << 23))
-        total, float_sum = self._sum(e, code.f, a, b, top)
-        magnitude, sign = total.magnitude_and_sign()
-        following = (total.truncated(magnitude) * self._unit(e, top).f).bits | sign
-        following = e.select(top < self.lowest_product, code, following)
-        return e.select(self._special(e, top, float_sum), float_sum.bits, following)
-
-    def _step_f16(self, e: Builder, value: Value, a: Sequence[Operand], b: Sequence[Operand], top: Value) -> Value:
-        field = value.bits & _EXPONENT
-        own = e.select(field.eq(0), e.u32(0), e.max(field, _SMALLEST))
-        top = e.max(e.max(top, own + (127 << 23)), (254 + self.rules.floor) << 23)
-        total, float_sum = self._sum(e, value, a, b, top)
-        magnitude, sign = total.magnitude_and_sign()
-        kept = total.truncated(magnitude)
-        lost = magnitude - e.convert(kept, "u32" if total.wide else "i32").u
-        odd = (kept.bits | e.min(lost, 1)).f
-        following = nearest_half(e, odd * (self._unit(e, top) | sign).f)
-        return e.select(self._special(e, top, float_sum), float_sum, following)
-
-    def _special(self, e: Builder, top: Value, float_sum: Value) -> Value:
-        """R9: whether the f32 sum, the addend alone where operands are plain, is the result."""
-        if self.plain:
-            return top >= (382 << 23)  # the exponent of an infinite or NaN addend is above every finite one
-        return (float_sum.bits & ~SIGN) >= F32.infinity
-
-    def _sum(
-        self, e: Builder, addend: Value, a: Sequence[Operand], b: Sequence[Operand], top: Value
-    ) -> tuple[SignedSum, Value]:
-        """R5: the truncated terms in units of 2^(E - F); for R9 the f32 sum of all terms (if plain: the addend).
-
-        Each product is used up at once: the fewer values live, the fewer spills.
-        """
-        scale = (e.u32((381 + self.rules.fraction_bits) << 23) - top).f
-        total, float_sum = SignedSum(e, self.rules), addend
-        total.add(e.convert(addend * scale, "i32"))
+        top = self.raised(e, acc, reduce(e.max, [x[1] + y[1] for x, y in zip(a, b, strict=True)]))
+        scale, total, float_sum = self.scale(e, top), SignedSum(e, self.rules), self.addend(acc)
+        total.add(e.convert(float_sum * scale, "i32"))
+        # Each product is used up at once: the fewer values live, the fewer spills.
         for x, y in zip(a, b, strict=True):
             product = x[0] * y[0]
             if not self.plain:
                 float_sum = float_sum + product
             total.add(e.convert(product * scale, "i32"))
-        return total, float_sum
+        following = self.following(e, acc, total, top)
+        if self.plain:
+            return (self.unless_special(e, acc, following, top),)
+        return self.resolved(e, float_sum, following)
 
-    def _unit(self, e: Builder, top: Value) -> Value:
-        """Bits of 2^(E - F)."""
-        return top - ((127 + self.rules.fraction_bits) << 23)
+    def is_odd(self, e: Builder, acc: State) -> Value:
+        """Whether an addend is infinite, NaN, or nonzero and below 2^`SMALL`."""
+        magnitude = (acc[0].bits if self.rules.result is F16 else acc[0]) & ~SIGN
+        small = (magnitude - 1) < ((127 + SMALL) << 23) - 1  # and not 0
+        return (magnitude >= F32.infinity) | small
+
+    def addend(self, acc: State) -> Value:
+        """The accumulator as f32."""
+        return acc[0] if self.rules.result is F16 else acc[0].f
+
+    def raised(self, e: Builder, acc: State, top: Value) -> Value:
+        """R3, R4: the largest exponent field of the products, with the addend and the floor."""
+        if self.rules.result is F16:
+            field = acc[0].bits & _EXPONENT
+            own = e.select(field.eq(0), e.u32(0), e.max(field, _SMALLEST))
+            return e.max(e.max(top, own + (127 << 23)), (254 + self.rules.floor) << 23)
+        return e.max(top, (acc[0] & _EXPONENT) + (127 << 23))
+
+    def scale(self, e: Builder, top: Value) -> Value:
+        """2^(F - E): R5 in units of 2^(E - F) is a multiplication by it and a truncating conversion."""
+        return (e.u32((381 + self.rules.fraction_bits) << 23) - top).f
+
+    def following(self, e: Builder, acc: State, total: SignedSum, top: Value) -> Value:
+        """R6 to R8: the next state, unless something is infinite or NaN."""
+        summed = self.summed(e, total, top)
+        return e.select(top < self.lowest_product, acc[0], summed) if self.rules.result is F32 else summed
+
+    def summed(self, e: Builder, total: SignedSum, top: Value) -> Value:
+        """As `following`, where E is `SMALL` or more."""
+        magnitude, sign = total.magnitude_and_sign()
+        kept, unit = total.truncated(magnitude), top - ((127 + self.rules.fraction_bits) << 23)
+        if self.rules.result is F32:
+            return (kept * unit.f).bits | sign
+        lost = magnitude - e.convert(kept, "u32" if total.wide else "i32").u
+        odd = (kept.bits | e.min(lost, 1)).f
+        return nearest_half(e, odd * (unit | sign).f)
+
+    def unless_special(self, e: Builder, acc: State, following: Value, top: Value) -> Value:
+        """R9 where operands are plain: the exponent of an infinite or NaN addend is above every finite one."""
+        return e.select(top >= (382 << 23), acc[0], following)
+
+    def resolved(self, e: Builder, float_sum: Value, following: Value) -> State:
+        """R9: the f32 sum of a group's terms where that is infinite or NaN."""
+        special = (float_sum.bits & ~SIGN) >= F32.infinity
+        return (e.select(special, float_sum.bits if self.rules.result is F32 else float_sum, following),)
 
 
 # ---- f16 values held in f32 --------------------------------------------------------------------------------------
