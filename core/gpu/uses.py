@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from .. import isa
 from ..tile import program as tp
-from .sm86 import chains
+from .sm86 import chains, tensor_float
 
 if TYPE_CHECKING:
     from .emitter import Job
@@ -27,6 +27,7 @@ class Uses:
         self.definer: dict[tp.Value, tp.Op] = {}
         self.yielded: dict[tp.Value, tuple[tp.Block, int]] = {}
         self.dies: dict[tp.Op, list[tp.Value]] = {}
+        self.carried: dict[tp.Value, tuple[tp.For, int]] = {}
         self._visit(body)
         self._find_last_uses(body)
 
@@ -38,6 +39,8 @@ class Uses:
                 self.definer[value] = op
             for value in op.operands:
                 self.readers.setdefault(value, []).append(op)
+            if isinstance(op, tp.For):
+                self.carried |= {value: (op, i) for i, value in enumerate(op.body.arguments[1:])}
             for inner in op.blocks:
                 self._visit(inner)
         for position, value in enumerate(block.yields):
@@ -104,6 +107,18 @@ class Uses:
         maker = self.definer.get(value)
         return isinstance(maker, tp.Map) and maker.instruction == "cvt.f32.f16"
 
+    def is_calm(self, op: tp.Contract) -> bool:
+        """Whether a chain starts with an ordinary constant (`tensor_float.is_calm`) and nothing else touches it."""
+        seed = op.seed
+        if seed in self.carried:
+            loop, position = self.carried[seed]
+            if self.accumulates(loop, position) is not op:
+                return False
+            seed = loop.inits[position]
+        maker = self.definer.get(seed)
+        start = self.definer.get(maker.value) if isinstance(maker, tp.Broadcast) else None
+        return isinstance(start, tp.Constant) and tensor_float.is_calm(start.result.element, start.code)
+
     def _only_reader(self, value: tp.Value) -> tp.Op | None:
         readers = self.readers.get(value, [])
         return readers[0] if len(readers) == 1 else None
@@ -146,4 +161,5 @@ def core_of(job: Job, uses: Uses, op: tp.Contract) -> chains.Core:
         a_exact16=uses.is_f16(op.a),
         b_exact16=uses.is_f16(op.b),
         plain=op in job.plain,
+        calm=uses.is_calm(op),
     )

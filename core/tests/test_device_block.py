@@ -94,3 +94,26 @@ def test_the_block_gives_the_reference_codes(kind: str, case: str, dot: str, mon
         found.launch((2, 3), a, b, out, device=name, form=form)
         results.append(out.view(f"u{out.itemsize}"))
     assert_codes(results[1], results[0])
+
+
+@pytest.mark.parametrize(
+    ("start", "change"),
+    [(start, "") for start in ("0.0", "1.0", "-3.5", "1e-30", "1e-40", "3e38")]
+    + [("1.0", "\n    acc = acc * 1e-30"), ("1.0", "\n    acc = acc / 1e-39")],
+)
+@pytest.mark.parametrize("form", ["registers", "shared"])
+def test_constant_seeds_of_every_size(start: str, change: str, form: str) -> None:
+    """Ordinary ones need no test of the addend (`FloatCore.calm`); zeros, and then numbers, are added to each."""
+    text = KERNEL.format(b="K, N", slice=SHAPES["dot"][1], acc="f32", seed=start, dot="dot", change=change)
+    found = sim.Kernel.from_tree("k", Source("k.ph", text), parse_source(Source("k.ph", text)))
+    rng = np.random.default_rng(8)
+    a = np.where(rng.random((M, K)) < 0.5, rng.standard_normal((M, K)), 0).astype(np.float16)
+    a[:, : K // 2] = 0
+    a[:8] = -0.0
+    b = rng.standard_normal((K, N)).astype(np.float16)
+    results = []
+    for name, mapping in (("reference", None), (device_name(), form)):
+        out = np.ones((M, N), np.float32)
+        found.launch((2, 3), a, b, out, device=name, form=mapping)
+        results.append(out.view(np.uint32))
+    assert_codes(results[1], results[0])

@@ -62,12 +62,14 @@ def core(
     a_exact16: bool = False,
     b_exact16: bool = False,
     plain: bool = False,
+    calm: bool = False,
     form: str | None = None,
 ) -> Core:
     """The core of a contraction's instruction on a device.
 
     a_exact16, b_exact16: every value of that operand is an f16 value (an f32 that was widened from f16).
     plain: the caller knows that `is_plain` holds for both operands; the addend may be anything.
+    calm: no addend is infinite, NaN or tiny: the chain starts with an ordinary constant (`tensor_float.is_calm`).
     form: a candidate by name, else `form_of`. Where `target.inexact` (`mode="cooperative"`) it is no candidate at all.
     """
     if target.inexact and inexact.applies(instruction):
@@ -81,7 +83,7 @@ def core(
         r = tensor.rules(instruction, arch)
         if chosen == "integer":
             return tensor.IntegerCore(r)
-        return tensor_float.FloatCore(r, plain) if plain or r.operand is F16 else tensor_wide.WideCore(r)
+        return tensor_float.FloatCore(r, plain, calm) if plain or r.operand is F16 else tensor_wide.WideCore(r)
     if instruction.family == "integer_tensor" or instruction.function == "idp4a":
         return integer_tensor.IntegerTensorCore(instruction)
     make = _SCALAR.get((instruction.key, chosen))

@@ -58,6 +58,14 @@ def is_plain(fmt: Format, codes: Codes) -> bool:
     return bool(((magnitude == 0) | ((magnitude >= lowest) & (magnitude < highest))).all())
 
 
+def is_calm(fmt: Format, code: int) -> bool:
+    """Whether a seed is 0 or of ordinary size: no addend of its chain is then odd, where operands are plain."""
+    if not fmt.is_float:
+        return False
+    magnitude = code & (fmt.sign_bit - 1)
+    return magnitude == 0 or abs((magnitude >> fmt.fraction_bits) - fmt.bias) <= _WINDOW
+
+
 class SignedSum:
     """R6: the running sum of a group's truncated terms; see 4 of the module's text."""
 
@@ -93,15 +101,17 @@ class FloatCore:
     """Contraction core on f32; an operand is (value, nominal exponent field); see `chains` for the protocol.
 
     plain: the caller knows that `is_plain` holds for all operands (not the addend); anything else gives wrong results.
+    calm: it also knows that no addend is odd (`is_odd`), which is so from a calm seed on.
     State: the code for f32 results, the value as f32 for f16 results.
     """
 
     form = "float"
     outputs = 32
 
-    def __init__(self, r: Rules, plain: bool = False) -> None:
+    def __init__(self, r: Rules, plain: bool = False, calm: bool = False) -> None:
         assert r.operand is F16 or plain, "bf16 and tf32 in their whole range are for tensor_wide"
         self.rules, self.width, self.plain = r, r.width, plain
+        self.calm = calm and plain and r.result is F32
         self.lowest_product = 2 * _SMALLEST if r.operand is F16 else (254 - 2 * _WINDOW) << 23
 
     # ---- operands ------------------------------------------------------------------------------------------------
@@ -151,7 +161,10 @@ class FloatCore:
     # ---- one group -----------------------------------------------------------------------------------------------
 
     def step(self, e: Builder, acc: State, a: Sequence[Operand], b: Sequence[Operand]) -> State:
-        top = self.raised(e, acc, reduce(e.max, [x[1] + y[1] for x, y in zip(a, b, strict=True)]))
+        top = reduce(e.max, [x[1] + y[1] for x, y in zip(a, b, strict=True)])
+        if self.calm:
+            top = e.max(top, (254 + SMALL) << 23)
+        top = self.raised(e, acc, top)
         scale, total, float_sum = self.scale(e, top), SignedSum(e, self.rules), self.addend(acc)
         total.add(e.convert(float_sum * scale, "i32"))
         # Each product is used up at once: the fewer values live, the fewer spills.
@@ -160,6 +173,8 @@ class FloatCore:
             if not self.plain:
                 float_sum = float_sum + product
             total.add(e.convert(product * scale, "i32"))
+        if self.calm:
+            return (self.summed(e, total, top),)
         following = self.following(e, acc, total, top)
         if self.plain:
             return (self.unless_special(e, acc, following, top),)
