@@ -169,12 +169,12 @@ def _ready(
 def _plain(bound: Bound, target: Target, written: frozenset[str]) -> frozenset[tp.Contract]:
     """Contractions whose operands, as they lie in memory, need none of the special cases: a scan costs less than those.
 
-    On a CPU device only: elsewhere the special cases are hidden behind memory. `written`: arrays whose contents change
+    On a CPU device only: elsewhere staging finds out (`sm86.tensor_block`). `written`: arrays whose contents change
     during the launch, so that what lies in memory before it says nothing.
     """
     if not target.is_cpu:
         return frozenset()
-    makers = {value: op for op in tp.walk(bound.program.body) for value in op.results}
+    makers = bound.program.makers
     seen: dict[tuple[str, str], bool] = {}
 
     def is_plain(contract: tp.Contract, value: tp.Value) -> bool:

@@ -219,7 +219,7 @@ def test_races_is_true_or_false(races: Any) -> None:
 @pytest.mark.parametrize("options", [{"order": "shuffled"}, {"order": ("shuffled", 3)}, {"races": True}])
 def test_on_a_vulkan_device_they_are_wrong_use(options: dict[str, Any]) -> None:
     y = np.full(1, 7, np.int32)
-    with pytest.raises(UsageError, match=r"debug mode of the reference backend.*vulkan:llvmpipe.*device='reference'"):
+    with pytest.raises(UsageError, match=r"debug mode of the reference backend.*vulkan:.*device='reference'"):
         kernel(LAST).launch((16,), y, device=helpers.llvmpipe(), **options)
     assert y[0] == 7
 

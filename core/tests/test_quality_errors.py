@@ -10,6 +10,7 @@ import numpy as np
 import phobos_sim as sim
 import pytest
 from helpers import ROOT, cli, llvmpipe
+from phobos_sim import log
 from phobos_sim.errors import KernelError, LaunchError, PhobosError, UnavailableError, UsageError
 
 MATMUL = ROOT / "examples" / "matmul.py"
@@ -187,3 +188,14 @@ def test_a_defect_is_no_traceback(monkeypatch: pytest.MonkeyPatch, capsys: pytes
     monkeypatch.setenv("PHOBOS_LOG", "debug")
     with pytest.raises(ZeroDivisionError):
         command_line.main()
+
+
+def test_an_unknown_log_level_is_named_once(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log._unknown.cache_clear()
+    monkeypatch.setenv("PHOBOS_LOG", "loud")
+    log.info("one")
+    log.debug("two")
+    said = capsys.readouterr().err
+    assert said.count("PHOBOS_LOG=loud is none of off, info, debug") == 1 and "one" in said and "two" not in said

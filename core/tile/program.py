@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from ..errors import Span
 from ..formats import Format
@@ -504,11 +505,25 @@ class Program:
     def tensor(self, name: str) -> TensorParam:
         return next(t for t in self.tensors if t.name == name)
 
-    def written(self) -> set[str]:
-        return {op.tensor for op in walk(self.body) if isinstance(op, Store)}
+    def written(self) -> frozenset[str]:
+        return self._written
 
-    def contractions(self) -> list[Contract]:
-        return [op for op in walk(self.body) if isinstance(op, Contract)]
+    def contractions(self) -> tuple[Contract, ...]:
+        return self._contractions
+
+    # Every launch asks for these.
+    @cached_property
+    def _written(self) -> frozenset[str]:
+        return frozenset(op.tensor for op in walk(self.body) if isinstance(op, Store))
+
+    @cached_property
+    def _contractions(self) -> tuple[Contract, ...]:
+        return tuple(op for op in walk(self.body) if isinstance(op, Contract))
+
+    @cached_property
+    def makers(self) -> dict[Value, Op]:
+        """The operation that makes each value; arguments of blocks have none."""
+        return {value: op for op in walk(self.body) for value in op.results}
 
 
 def walk(block: Block) -> Iterator[Op]:
