@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+from math import prod
 
 from ..errors import Span
 from ..formats import Format
@@ -28,10 +29,7 @@ class TileType:
 
     @property
     def size(self) -> int:
-        n = 1
-        for extent in self.shape:
-            n *= extent
-        return n
+        return prod(self.shape)
 
     def __repr__(self) -> str:
         return f"{self.element.name}[{', '.join(map(str, self.shape))}]" if self.shape else self.element.name
@@ -101,49 +99,44 @@ class Block:
 
 
 @dataclass(eq=False)
-class Constant(Op):
+class OneResult(Op):
+    """An operation that makes one value, `result`."""
+
+    result: Value
+
+    @property
+    def results(self) -> tuple[Value, ...]:
+        return (self.result,)
+
+
+@dataclass(eq=False)
+class Constant(OneResult):
     """A scalar constant, given as its code."""
 
-    result: Value
     code: int
 
-    @property
-    def results(self) -> tuple[Value, ...]:
-        return (self.result,)
-
 
 @dataclass(eq=False)
-class Dim(Op):
+class Dim(OneResult):
     """Run-time extent of a symbolic dimension, as an s64 scalar."""
 
-    result: Value
     dim: str
 
-    @property
-    def results(self) -> tuple[Value, ...]:
-        return (self.result,)
-
 
 @dataclass(eq=False)
-class BlockIndex(Op):
+class BlockIndex(OneResult):
     """ctx.block.x/.y/.z (axis 0/1/2), as an s64 scalar."""
 
-    result: Value
     axis: int
-
-    @property
-    def results(self) -> tuple[Value, ...]:
-        return (self.result,)
 
 
 @dataclass(eq=False)
-class Map(Op):
+class Map(OneResult):
     """An instruction applied to every element; operands broadcast to the result's shape.
 
     `instruction` is a key of `isa.lookup` (SASS mnemonic or PTX spelling). A scalar operand goes to every element.
     """
 
-    result: Value
     instruction: str
     args: tuple[Value, ...]
 
@@ -151,36 +144,26 @@ class Map(Op):
     def operands(self) -> tuple[Value, ...]:
         return self.args
 
-    @property
-    def results(self) -> tuple[Value, ...]:
-        return (self.result,)
-
 
 @dataclass(eq=False)
-class Broadcast(Op):
+class Broadcast(OneResult):
     """A tile of the result's shape whose elements are the operand's, stretched; codes are copied."""
 
-    result: Value
     value: Value
 
     @property
     def operands(self) -> tuple[Value, ...]:
         return (self.value,)
 
-    @property
-    def results(self) -> tuple[Value, ...]:
-        return (self.result,)
-
 
 @dataclass(eq=False)
-class Load(Op):
+class Load(OneResult):
     """A slice of a tensor: one s64 start per tensor axis; `sizes[i]` is the static length, or None for a point.
 
     The result's shape is the sizes that are not None. An element whose coordinates leave the tensor (any axis,
     negative or past the extent) reads as code 0. `transposed` is never set here: transposition is an operation.
     """
 
-    result: Value
     tensor: str
     starts: tuple[Value, ...]
     sizes: tuple[int | None, ...]
@@ -188,10 +171,6 @@ class Load(Op):
     @property
     def operands(self) -> tuple[Value, ...]:
         return self.starts
-
-    @property
-    def results(self) -> tuple[Value, ...]:
-        return (self.result,)
 
 
 @dataclass(eq=False)
@@ -212,7 +191,7 @@ class Store(Op):
 
 
 @dataclass(eq=False)
-class Contract(Op):
+class Contract(OneResult):
     """out[i, j] = the instruction's chain over ascending k, started from seed[i, j].
 
     a is [M, K]; b is [K, N], or [N, K] where `transposed`; seed is [M, N] in the accumulator's format.
@@ -220,7 +199,6 @@ class Contract(Op):
     `path` names the chosen path and `reason` why (phobos-language.md C.5).
     """
 
-    result: Value
     instruction: str
     a: Value
     b: Value
@@ -233,13 +211,9 @@ class Contract(Op):
     def operands(self) -> tuple[Value, ...]:
         return (self.a, self.b, self.seed)
 
-    @property
-    def results(self) -> tuple[Value, ...]:
-        return (self.result,)
-
 
 @dataclass(eq=False)
-class Reduce(Op):
+class Reduce(OneResult):
     """[R, C] -> [R, 1] along axis 1 in the order of phobos-language.md D.6.
 
     combine: key of a two-operand instruction (FADD, HADD2, ...) or ``max`` for ``a > b ? a : b``.
@@ -247,7 +221,6 @@ class Reduce(Op):
     identity: code that every partial starts from.
     """
 
-    result: Value
     combine: str
     value: Value
     lanes: int | None
@@ -257,32 +230,22 @@ class Reduce(Op):
     def operands(self) -> tuple[Value, ...]:
         return (self.value,)
 
-    @property
-    def results(self) -> tuple[Value, ...]:
-        return (self.result,)
-
 
 @dataclass(eq=False)
-class ArgMax(Op):
+class ArgMax(OneResult):
     """[R, C] -> s32 [R, 1]: index of the largest element, the lowest index among equals (G7)."""
 
-    result: Value
     value: Value
 
     @property
     def operands(self) -> tuple[Value, ...]:
         return (self.value,)
 
-    @property
-    def results(self) -> tuple[Value, ...]:
-        return (self.result,)
-
 
 @dataclass(eq=False)
-class Scan(Op):
+class Scan(OneResult):
     """Prefix sums down the rows (axis 0), serial from row 0, starting from +0; every prefix is kept."""
 
-    result: Value
     combine: str
     value: Value
 
@@ -290,60 +253,40 @@ class Scan(Op):
     def operands(self) -> tuple[Value, ...]:
         return (self.value,)
 
-    @property
-    def results(self) -> tuple[Value, ...]:
-        return (self.result,)
-
 
 @dataclass(eq=False)
-class Iota(Op):
+class Iota(OneResult):
     """An s32 tile whose elements are their own coordinate along `axis`."""
 
-    result: Value
     axis: int
 
-    @property
-    def results(self) -> tuple[Value, ...]:
-        return (self.result,)
-
 
 @dataclass(eq=False)
-class Transpose(Op):
+class Transpose(OneResult):
     """[R, C] -> [C, R]."""
 
-    result: Value
     value: Value
 
     @property
     def operands(self) -> tuple[Value, ...]:
         return (self.value,)
 
-    @property
-    def results(self) -> tuple[Value, ...]:
-        return (self.result,)
-
 
 @dataclass(eq=False)
-class Reshape(Op):
+class Reshape(OneResult):
     """The same elements in row-major order under another shape of the same size."""
 
-    result: Value
     value: Value
 
     @property
     def operands(self) -> tuple[Value, ...]:
         return (self.value,)
 
-    @property
-    def results(self) -> tuple[Value, ...]:
-        return (self.result,)
-
 
 @dataclass(eq=False)
-class Extract(Op):
+class Extract(OneResult):
     """A slice of a tile, as Load is one of a tensor: out-of-range elements read as code 0."""
 
-    result: Value
     value: Value
     starts: tuple[Value, ...]
     sizes: tuple[int | None, ...]
@@ -352,16 +295,11 @@ class Extract(Op):
     def operands(self) -> tuple[Value, ...]:
         return (self.value, *self.starts)
 
-    @property
-    def results(self) -> tuple[Value, ...]:
-        return (self.result,)
-
 
 @dataclass(eq=False)
-class Insert(Op):
+class Insert(OneResult):
     """The tile `into` with a slice replaced by `value` (a tile, or a scalar stretched); the rest unchanged."""
 
-    result: Value
     into: Value
     starts: tuple[Value, ...]
     sizes: tuple[int | None, ...]
@@ -371,26 +309,17 @@ class Insert(Op):
     def operands(self) -> tuple[Value, ...]:
         return (self.into, *self.starts, self.value)
 
-    @property
-    def results(self) -> tuple[Value, ...]:
-        return (self.result,)
-
 
 @dataclass(eq=False)
-class Gather(Op):
+class Gather(OneResult):
     """out[i, j] = table.flat[index[i, j]]; an index outside the table reads as code 0."""
 
-    result: Value
     table: Value
     index: Value
 
     @property
     def operands(self) -> tuple[Value, ...]:
         return (self.table, self.index)
-
-    @property
-    def results(self) -> tuple[Value, ...]:
-        return (self.result,)
 
 
 @dataclass(eq=False)
@@ -505,25 +434,16 @@ class Program:
     def tensor(self, name: str) -> TensorParam:
         return next(t for t in self.tensors if t.name == name)
 
-    def written(self) -> frozenset[str]:
-        return self._written
-
-    def contractions(self) -> tuple[Contract, ...]:
-        return self._contractions
-
-    # Every launch asks for these.
     @cached_property
-    def _written(self) -> frozenset[str]:
-        return frozenset(op.tensor for op in walk(self.body) if isinstance(op, Store))
+    def ops(self) -> tuple[Op, ...]:
+        """All operations, in program order."""
+        return tuple(walk(self.body))
 
-    @cached_property
-    def _contractions(self) -> tuple[Contract, ...]:
-        return tuple(op for op in walk(self.body) if isinstance(op, Contract))
+    def written(self) -> set[str]:
+        return {op.tensor for op in self.ops if isinstance(op, Store)}
 
-    @cached_property
-    def makers(self) -> dict[Value, Op]:
-        """The operation that makes each value; arguments of blocks have none."""
-        return {value: op for op in walk(self.body) for value in op.results}
+    def contractions(self) -> list[Contract]:
+        return [op for op in self.ops if isinstance(op, Contract)]
 
 
 def walk(block: Block) -> Iterator[Op]:
