@@ -17,7 +17,7 @@ from helpers import assert_codes, llvmpipe, shared, swiftshader, tool
 from phobos_sim import isa
 from phobos_sim.gpu import device as devices
 from phobos_sim.gpu import execute_matrix
-from phobos_sim.gpu.sm86 import chains, tensor
+from phobos_sim.gpu.sm86 import chains, tensor, tensor_float
 from phobos_sim.gpu.target import Target
 from phobos_sim.isa import ARCHS, SM86, Arch, Instruction
 from phobos_sim.reference import execute as reference
@@ -150,6 +150,15 @@ def test_swiftshader() -> None:
 
 
 # ---- what is plain -----------------------------------------------------------------------------------------------
+
+
+def test_one_special_code_in_a_large_array_is_found() -> None:
+    row, large = isa.lookup("HMMA.16816.F32"), np.zeros((3, tensor_float.PIECE // 2), np.uint16)
+    assert chains.is_plain(row, large)
+    for at in (0, large.size // 2, large.size - 1):
+        large.reshape(-1)[at] = 0x7C00
+        assert not chains.is_plain(row, large), at
+        large.reshape(-1)[at] = 0
 
 
 @pytest.mark.parametrize(

@@ -44,12 +44,18 @@ SMALL = -100
 #: Exponents of plain bf16 and tf32 operands: 3 * 42 < 127 keeps products with a zero below all others.
 _WINDOW = 42
 
+PIECE = 1 << 18  # codes looked at together
+
 Operand = tuple[Value, ...]
 State = tuple[Value, ...]
 
 
 def is_plain(fmt: Format, codes: Codes) -> bool:
     """Whether `FloatCore(plain=True)` may have these operands: finite, and bf16 or tf32 exponents within the window."""
+    # piece by piece: no copy of a large array, and a piece stays in the cache
+    if codes.size > PIECE:
+        flat = codes.reshape(-1)
+        return all(is_plain(fmt, flat[i : i + PIECE]) for i in range(0, flat.size, PIECE))
     shift = fmt.fraction_bits + fmt.ignored_bits
     if fmt is F16:
         return bool(((codes & np.array(fmt.infinity, codes.dtype)) != fmt.infinity).all())
