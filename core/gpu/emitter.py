@@ -15,7 +15,7 @@ from .. import isa
 from ..errors import UnavailableError
 from ..formats import Format
 from ..isa import Arch
-from ..spirv.builder import DONT_UNROLL, Builder, Value
+from ..spirv.builder import DONT_UNROLL, Builder, Value, Variable
 from ..tile import program as tp
 from ..tile.facts import Facts
 from . import sm86
@@ -97,6 +97,9 @@ class Emitter:
         unknown = any(isinstance(op, tp.While) or self.facts.trips[op] is None for op in loops)
         counts = job.target.loop_budget is not None and (job.counted or unknown)
         self.spent = self.b.variable("u32", 0) if counts else None  # trips of counted loops
+        # On other devices a while loop is watched: a GPU that never ends takes the display with it.
+        watched = job.target.loop_budget is None and any(isinstance(op, tp.While) for op in loops)
+        self.ended = self.b.variable("bool", False) if watched else None
 
     # ---- parameters ------------------------------------------------------------------------------------------
 
@@ -367,15 +370,21 @@ class Emitter:
                 self.block(op.condition)
             return self.env[op.condition.yields[0]]
 
+        watch = None if self.ended is None else b.variable("u32", 0)
+
         def trip(inside: Trips) -> Value:
             with self.nested():
                 for argument, slot in zip(op.body.arguments, carried, strict=True):
                     slot.enter(argument)
                 self.block(op.body)
                 self.update(carried, op.body.yields)
-            return self.goes_on(op, holds(), inside)
+            again = self.goes_on(op, holds(), inside)
+            return again if watch is None else self.watched(op, again, watch)
 
-        with b.if_(holds()), self.counted() as inside:
+        first = holds()
+        if self.ended is not None:
+            first = first & ~self.ended.load()
+        with b.if_(first), self.counted() as inside:
             b.do_while(lambda: trip(inside), DONT_UNROLL)
         for out, slot in zip(op.outs, carried, strict=True):
             slot.enter(out)
@@ -403,6 +412,17 @@ class Emitter:
         with b.if_(again & over):
             b.buffer(self.extra_binding("status")).store(0, b.u32(op.span.line))
         return b.select(over, b.false(), again)
+
+    def watched(self, op: tp.While, again: Value, trips: Variable) -> Value:
+        """The condition of a while loop's next trip: `again`, unless it made as many as are allowed; see `goes_on`."""
+        b, ended = self.b, self.ended
+        assert ended is not None
+        made = trips.load() + 1
+        trips.store(made)
+        with b.if_(again & (made >= b.push(LIMIT))):
+            ended.store(b.true())
+            b.buffer(self.extra_binding("status")).store(0, b.u32(op.span.line))
+        return again & ~ended.load()
 
     def if_(self, op: tp.If) -> None:
         carried = [self.carry_type(out) for out in op.outs]

@@ -19,6 +19,7 @@ import numpy as np
 from .. import isa, log
 from ..errors import LoopLimitError, UnavailableError
 from ..isa import Arch
+from ..limits import VARIABLE, max_trips
 from ..tile import program as tp
 from . import cooperative, mapping, measure, parts, probe
 from .access import stored_bits
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 
 SCRATCH_BYTES = 64 << 20
 KEPT_SHADERS = 256
+#: Trips of a while loop before a GPU takes it for endless, in seconds that a display survives.
+MAX_TRIPS = 1 << 22
 
 
 @dataclass
@@ -298,7 +301,8 @@ class _Dispatch:
             limit = max(1, min(limit, SCRATCH_BYTES // (4 * shader.scratch_words)))
             self.buffers["scratch"] = self.device.buffer(4 * shader.scratch_words * min(limit, groups))
         bound = [self.buffers[name] for name in shader.bindings]
-        trips = 0 if self.target.loop_budget is None else max(0, self.target.loop_budget - self.ready.total)
+        budget = self.target.loop_budget
+        trips = max_trips(MAX_TRIPS) if budget is None else max(0, budget - self.ready.total)
         parameters = self._parameters()
         seconds = 0.0
         for at in range(0, groups, limit):
@@ -315,9 +319,11 @@ class _Dispatch:
             return
         line = int(self.status.read(np.dtype(np.uint32), 1)[0])
         if line:
-            source = self.bound.program.body.ops[0].span.source.path
+            place = f"{self.bound.program.body.ops[0].span.source.path}:{line}"
+            did_not_end = f"{place}: a loop of kernel {self.bound.program.name} did not end within"
+            if self.target.loop_budget is None:
+                raise LoopLimitError(f"{did_not_end} {max_trips(MAX_TRIPS)} trips; if it is meant to, raise {VARIABLE}")
             raise LoopLimitError(
-                f"{source}:{line}: a loop of kernel {self.bound.program.name} did not end within the "
-                f"{self.target.loop_budget} trips that {self.target.name} can count in one dispatch. "
-                "Bound the loop, or use device='reference' (PHOBOS_MAX_TRIPS)."
+                f"{did_not_end} the {self.target.loop_budget} trips that {self.target.name} can count in one dispatch. "
+                f"Bound the loop, or use device='reference' ({VARIABLE})."
             )

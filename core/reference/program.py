@@ -10,7 +10,6 @@ values are SSA, so an operation never changes a tile in place.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -18,9 +17,10 @@ from typing import Protocol
 import numpy as np
 
 from .. import isa
-from ..errors import KernelError, LoopLimitError, Span, UsageError
+from ..errors import KernelError, LoopLimitError, Span
 from ..formats import FORMATS, S32, S64, Codes, Format, dtype_of
 from ..isa import Arch
+from ..limits import max_trips
 from ..tile import program as tile
 from ..tile.program import Program, Value
 from . import execute, memory
@@ -91,7 +91,7 @@ def run(
     """
     state = Memory(tensors)
     watch = Watch(grid) if races else None
-    limit = _max_trips()
+    limit = max_trips(MAX_TRIPS)
     record = isa.ARCHS[arch] if isinstance(arch, str) else arch
     dims = _dims(program, tensors)
     count = grid[0] * grid[1] * grid[2]
@@ -117,16 +117,6 @@ def run(
         if any(at) and not all(at):
             raise _unbalanced(program)
         waiting = waiting if all(at) else []
-
-
-def _max_trips() -> int:
-    """PHOBOS_MAX_TRIPS; MAX_TRIPS where it is not set or empty."""
-    text = os.environ.get("PHOBOS_MAX_TRIPS", "").strip()
-    if not text:
-        return MAX_TRIPS
-    if not text.isascii() or not text.isdigit() or int(text) < 1:
-        raise UsageError(f"PHOBOS_MAX_TRIPS is {text!r}; it is a number of loop trips, at least 1")
-    return int(text)
 
 
 def _at_barrier(steps: Steps) -> bool:

@@ -14,9 +14,10 @@ import pytest
 from helpers import llvmpipe
 from kernel_cases import CONTROL, PRODUCTS, Case
 from kernel_runs import agree, arguments, constants_of, facts, module, on_device, same
-from phobos_sim.errors import DispatchTimeout, LoopLimitError
-from phobos_sim.gpu.device import open_device
-from phobos_sim.gpu.vulkan import DeviceLost
+from phobos_sim.errors import LoopLimitError, Source
+from phobos_sim.gpu import run
+from phobos_sim.lang.kernel import Kernel
+from phobos_sim.lang.load import parse_source
 
 control = module("control")
 SHARED = ("registers", "shared", None)
@@ -98,17 +99,58 @@ def test_a_trip_that_cannot_be_cut_is_an_error() -> None:
 def test_an_endless_loop_is_an_error(form: str | None) -> None:
     x = np.full(4, 7, np.int32)
     line = control.endless.program().body.ops[-1].span.line
-    if open_device(llvmpipe()).target.loop_budget is None:  # nothing counts there: the driver's watchdog, or our time
-        with pytest.raises((DeviceLost, DispatchTimeout)):
-            control.endless.launch((1,), x, device=llvmpipe(), form=form)
-        assert (x == 7).all()
-        return
     with pytest.raises(LoopLimitError, match=r"control.py:\d+: a loop of kernel endless did not end") as caught:
         control.endless.launch((1,), x, device=llvmpipe(), form=form)
     text = control.endless.source.text.splitlines()
     named = int(str(caught.value).split("control.py:")[1].split(":")[0])
     assert text[named - 1].strip().startswith("while") and named < line + 1
     assert (x == 7).all()
+
+
+WATCHED = """@launch(32)
+kernel k(n: i32, m: i32, X: tensor<i32>[4], Y: tensor<f32>[4]) {
+  var i = 0
+  while i != n {
+    i += 1
+    var j = 0
+    while j != m {
+      j += 1
+      Y[:] += 1.0
+    }
+    Y[:] *= 0.5
+  }
+  X[0] = i
+}
+"""
+
+
+@pytest.mark.parametrize("form", [None, "shared"])
+def test_a_device_without_a_budget_watches_its_while_loops(form: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a GPU, which would never come back: 50 trips of a loop are made, more are an error and write nothing."""
+    monkeypatch.setenv("PHOBOS_MAX_TRIPS", "50")
+    source = Source("k.ph", WATCHED)
+    found = Kernel.from_tree("k", source, parse_source(source))
+    x, y = np.full(4, 7, np.int32), np.ones(4, np.float32)
+    with facts(loop_budget=None):
+        for n, m in ((3, 4), (50, 50), (0, 0)):
+            agree(found, (1,), [n, m, x, y], only=[form])
+        for n, m, line in ((51, 0, 4), (-1, 0, 4), (2, 51, 7), (2, -1, 7), (-1, -1, 7)):
+            after = [n, m, x.copy(), y.copy()]
+            with pytest.raises(LoopLimitError, match=rf"k.ph:{line}: a loop of kernel k did not end within 50 trips"):
+                found.launch((1,), *after, device=llvmpipe(), form=form)
+            assert (after[2] == x).all() and (after[3] == y).all()
+
+
+def test_no_loop_goes_on_after_one_that_was_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the shader would have stored, were it not an error: one loop made all its trips, the next none."""
+    monkeypatch.setenv("PHOBOS_MAX_TRIPS", "50")
+    monkeypatch.setattr(run._Dispatch, "_check_status", lambda self: None)
+    body = "var i = 0\nwhile i >= 0 {\ni += 1\n}\nvar j = 0\nwhile j >= 0 {\nj += 1\n}\nX[0] = i\nX[1] = j"
+    source = Source("k.ph", f"@launch(32)\nkernel k(X: tensor<i32>[2]) {{\n{body}\n}}\n")
+    x = np.full(2, 7, np.int32)
+    with facts(loop_budget=None):
+        Kernel.from_tree("k", source, parse_source(source)).launch((1,), x, device=llvmpipe())
+    assert x.tolist() == [50, 0]
 
 
 def test_the_reference_stops_where_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
