@@ -8,10 +8,11 @@ between 2^-302 and 2^256, so a value is split into a significand (f32, below 2 i
 2. Exponents are u32 with 21 bits of fraction: (e + 260) << 21, 0 for a zero. Two nonzero ones add up to 268..774; a
    zero's sum is 387 at most, which stands for -133, at or below every floor (R4), so a zero never sets E (R3). Every
    difference of sums, and it plus F + 127, stays within the i32 range of -1024..1023.
-3. The addend is an integer term: its significand shifted left by F - 23, then right by its distance from E.
-4. The result is put together as an integer, with subnormals truncated at 2^-149 and overflow to infinity (R7).
-5. R9: the f32 sum of the significands' products, and of the addend where it is infinite or NaN, is infinite or NaN
-   exactly where the result is: significands of infinities and NaN are themselves, finite ones are far from overflow.
+3. The accumulator is kept split as well, so that the addend is one more term: its significand is 1.f, less than 1 where
+   the code is a subnormal, its exponent -126 at least.
+4. A sum becomes that form by integers (R7): places below 2^-149 are cut, overflow makes it infinite.
+5. R9: the f32 sum of the significands' products and the addend's significand is infinite or NaN exactly where the
+   result is: significands of infinities and NaN are themselves, finite ones are far from overflow.
 
 Needs of the device's floats: as `tensor_float` for f32 results; nothing is subnormal in f32.
 """
@@ -34,7 +35,7 @@ State = tuple[Value, ...]
 
 
 class WideCore:
-    """Contraction core for any bf16 or tf32 operands; an operand is (significand, exponent); the state is the code."""
+    """Contraction core for any bf16 or tf32 operands; operands and the state are (significand, exponent)."""
 
     form = "float"
     outputs = 16
@@ -67,53 +68,52 @@ class WideCore:
 
     def seed(self, e: Builder, code: Value) -> State:
         """-0 becomes +0 (R8)."""
-        return (e.select(code.eq(SIGN), e.u32(0), code),)
+        significand, exponent = self._split(e, e.select(code.eq(SIGN), e.u32(0), code))
+        return significand, e.select(exponent.eq(0), exponent, exponent + (_BIAS << _FRACTION))
 
     def result(self, e: Builder, acc: State) -> Value:
-        code = acc[0]
-        return e.select((code & ~SIGN) > F32.infinity, e.u32(F32.canonical_nan), code)
+        """The accumulator's code, with the canonical NaN."""
+        bits, field = acc[0].bits, (acc[1] >> _FRACTION) - (2 * _BIAS - F32.bias)
+        magnitude = bits & ~SIGN
+        # below 1 the significand is a subnormal's: adding one puts its digits where f32 has them
+        subnormal = (magnitude.f + 1.0).bits & 0x7FFFFF
+        code = e.select(magnitude < 0x3F800000, subnormal, (magnitude & 0x7FFFFF) | field << 23) | (bits & SIGN)
+        code = e.select(magnitude >= F32.infinity, bits, code)
+        return e.select(magnitude > F32.infinity, e.u32(F32.canonical_nan), code)
 
     # ---- one group -----------------------------------------------------------------------------------------------
 
     def step(self, e: Builder, acc: State, a: Sequence[Operand], b: Sequence[Operand]) -> State:
-        f, code = self.rules.fraction_bits, acc[0]
-        magnitude = code & ~SIGN
-        field = code & F32.infinity
-        own = (e.max(field, 1 << 23) >> (23 - _FRACTION)) + ((2 * _BIAS - F32.bias) << _FRACTION)
-        own = e.select(magnitude.eq(0), e.u32(0), own)
+        f, (addend, own) = self.rules.fraction_bits, acc
         exponents = [x[1] + y[1] for x, y in zip(a, b, strict=True)]
         top = reduce(e.max, exponents)
         top = e.max(e.max(top, own), (2 * _BIAS + self.rules.floor) << _FRACTION)
-
-        total = SignedSum(e, self.rules)
-        total.add(self._addend(e, code, top - own))
+        total, special = SignedSum(e, self.rules), addend
         shift = e.u32((F32.bias + f) << _FRACTION) - top
-        special = e.select(field.eq(F32.infinity), code, e.u32(0)).f
+
+        def factor(exponent: Value) -> Value:
+            return (e.max((exponent + shift).i, 0) << (23 - _FRACTION)).f
+
+        total.add(e.convert(addend * factor(own), "i32"))
         for x, y, exponent in zip(a, b, exponents, strict=True):
             product = x[0] * y[0]
             special = special + product
-            factor = (e.max((exponent + shift).i, 0) << (23 - _FRACTION)).f
-            total.add(e.convert(product * factor, "i32"))
-        following = self._pack(e, total, top)
-        return (e.select((special.bits & ~SIGN) >= F32.infinity, special.bits, following),)
+            total.add(e.convert(product * factor(exponent), "i32"))
+        significand, exponent = self._normalised(e, total, top)
+        return e.select((special.bits & ~SIGN) >= F32.infinity, special, significand), exponent
 
-    def _addend(self, e: Builder, code: Value, distance: Value) -> Value:
-        """The accumulator as a signed term in units of 2^(E - F)."""
-        hidden = e.select((code & F32.infinity).eq(0), e.u32(0), e.u32(1 << 23))
-        significand = (code & 0x7FFFFF) | hidden
-        term = (significand << (self.rules.fraction_bits - 23)) >> e.min(distance >> _FRACTION, 31)
-        flip = code.i >> 31
-        return (term.i ^ flip) - flip
-
-    def _pack(self, e: Builder, total: SignedSum, top: Value) -> Value:
-        """R7, R8: the code of the sum times 2^(E - F)."""
+    def _normalised(self, e: Builder, total: SignedSum, top: Value) -> State:
+        """R7, R8: the state of the sum times 2^(E - F)."""
         magnitude, sign = total.magnitude_and_sign()
         bits = total.truncated(magnitude).bits
-        # Exponent field of the result: that of the integer, moved by E - F.
-        field = ((bits >> 23) + (top >> _FRACTION)).i - (2 * _BIAS + self.rules.fraction_bits)
-        fraction = bits & 0x7FFFFF
-        normal = (field << 23).u | fraction
-        subnormal = (fraction | (1 << 23)) >> e.min(e.max(1 - field, 0), 31).u
-        code = e.select(field < 1, subnormal, normal)
-        code = e.select(field >= 255, e.u32(F32.infinity), code)
-        return e.select(magnitude.eq(0), e.u32(0), code | sign & e.select(code.eq(0), e.u32(0), e.u32(SIGN)))
+        exponent = (top >> _FRACTION) + (bits >> 23) - (F32.bias + self.rules.fraction_bits)
+        lowest = 2 * _BIAS + F32.emin
+        below = e.min(e.max((e.u32(lowest) - exponent).i, 0), 24).u  # places that a subnormal lacks
+        significand = (bits & 0x7FFFFF) | 0x3F800000
+        # 1.f 2^-d with d places cut: still below 2^-126 in value, and exact
+        cut = (significand >> below << below) - (below << 23)
+        empty = magnitude.eq(0) | below.eq(24)
+        significand = e.select(empty, e.u32(0), cut | sign)
+        significand = e.select(exponent.i > 2 * _BIAS + F32.emax, sign | F32.infinity, significand)
+        exponent = e.select(empty, e.u32(0), e.max(exponent.i, lowest).u << _FRACTION)
+        return significand.f, exponent
