@@ -275,13 +275,15 @@ class Maker(Expressions):
         operand, element = self.one(ACCUMULATED)
         kind, acc = KIND[element], self.fresh("acc")
         shape = self.one((self.wide, (16, 16), (32, 16), (8, 8)))
+        itself = function == "dot_t" and self.rarely(3)  # a tile with itself
+        shape = (32, 32) if itself else shape
         a = self.loaded(scope, operand, (shape[0], step))
         b = self.loaded(scope, operand, (step, shape[1]) if function == "dot" else (shape[1], step))
         k, pa, pb = self.fresh("k"), self.fresh("a"), self.fresh("b")
         body: list[syn.Stmt] = [
             self.one((syn.Let, syn.Var))(pa, None, a.expr, span=NOWHERE),
             self.one((syn.Let, syn.Var))(pb, None, b.expr, span=NOWHERE),
-            syn.Assign(name(acc), "+=", call(function, name(pa), name(pb)), span=NOWHERE),
+            syn.Assign(name(acc), "+=", call(function, name(pa), name(pa if itself else pb)), span=NOWHERE),
         ]
         if self.rarely(3):
             factor = self.expr(scope, kind, (shape[0], 1), 1)

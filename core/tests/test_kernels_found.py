@@ -162,3 +162,33 @@ def test_an_index_that_64_bits_hold_is_past_the_end_of_a_table() -> None:
     found = kernel("X: tensor<f32>[8], I: tensor<i64>[8], Y: tensor<f32>[8]", body)
     places = np.array([5, -1, 2**32 + 5, -(2**32) + 7, 2**63 - 1, -(2**63), 8, 0], np.int64)
     kr.agree(found, (1,), [np.arange(1, 9, dtype=np.float32), places, np.zeros(8, np.float32)], registers=False)
+
+
+# Both axes of the result are the rows of one tile: a cut along them would leave the blocks on the diagonal alone.
+SQUARES = {
+    "a slice with itself": "let v = V[0 :+ 32, :]\nlet c = dot_t(v, v)\nC[0 :+ 32, :] = c",
+    "a variable with itself": "var v = V[0 :+ 32, :]\nlet c = dot_t(v, v)\nC[0 :+ 32, :] = c",
+    "a scaled tile with itself": "let v = V[0 :+ 32, :] * 0.5\nlet c = dot_t(v, v)\nC[0 :+ 32, :] = c",
+    "a tile with its double": "let v = V[0 :+ 32, :]\nlet w = v * 2.0\nlet c = dot_t(v, w)\nC[0 :+ 32, :] = c",
+    "tiles that meet elsewhere": """let v = V[0 :+ 32, :]
+      let w = W[0 :+ 32, :]
+      let s = v + w
+      let c = dot_t(v, w)
+      C[0 :+ 32, :] = c + rowsum(s)""",
+    "in a loop": """var c: tile<f32>[32, 32] = 0.0
+      for k in range(0, 16, 8) {
+        var v = V[0 :+ 32, k :+ 8]
+        c += dot_t(v, v)
+      }
+      C[0 :+ 32, :] = c""",
+}
+
+
+@pytest.mark.parametrize("element", ["f32", "f16"])
+@pytest.mark.parametrize("kind", ["cpu", "discrete", "integrated"])
+@pytest.mark.parametrize("body", SQUARES.values(), ids=SQUARES)
+def test_both_axes_of_a_tile_are_the_rows_of_another(body: str, kind: str, element: str) -> None:
+    tensors = f"V: tensor<{element}>[N, 16], W: tensor<{element}>[N, 16], C: tensor<f32>[N, 32]"
+    for attributes in ("@launch(32)", "@launch(128)\n@tensorcore\n@aligned(N=32)"):
+        with kr.facts(**({} if kind == "cpu" else {"kind": kind, "loop_budget": None})):
+            agree(kernel(tensors, body, attributes), N=32)

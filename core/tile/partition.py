@@ -78,11 +78,27 @@ class Classes:
 
 
 def classes(program: Program) -> Classes:
-    """Unites the axes that operations walk together and pins those that they mix."""
+    """Unites the axes that operations walk together and pins those that they mix.
+
+    A class that has both axes of a tile is pinned as well: its slabs would be the blocks on the diagonal alone.
+    """
     found = Classes()
-    for op in walk(program.body):
+    ops = list(walk(program.body))
+    for op in ops:
         _visit(found, op)
+    for op in ops:
+        stores = (op,) if isinstance(op, Store) else ()
+        arguments = [argument for block in op.blocks for argument in block.arguments]
+        for owner in (*stores, *op.results, *arguments):
+            axes = [found.of(owner, axis) for axis in range(_rank(owner))]
+            for axis in axes:
+                if axes.count(axis) > 1:
+                    found.pin(axis)
     return found
+
+
+def _rank(owner: Value | Store) -> int:
+    return len(owner.shape if isinstance(owner, Value) else [size for size in owner.sizes if size is not None])
 
 
 def _pointwise(c: Classes, result: Value, args: Iterable[Value]) -> None:
