@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import UsageError
+from ..lang.types import NAMES
 
 if TYPE_CHECKING:
     import numpy as np
@@ -61,11 +62,16 @@ def _check_names(program: Program, given: dict[str, str], dims: dict[str, int]) 
 
 
 def _extents(program: Program, loaded: dict[str, np.ndarray], dims: dict[str, int]) -> dict[str, int]:
-    """Extents by name: those given, and those of the files; a file of another rank is the launch's to refuse."""
+    """Extents by name: those given, and those of the files."""
     extents = dict(dims)
     for name, array in loaded.items():
         dims_of = program.tensor(name).dims
-        for dim, extent in zip(dims_of, array.shape) if array.ndim == len(dims_of) else ():
+        if array.ndim != len(dims_of):
+            wanted = ", ".join(map(str, dims_of))
+            raise UsageError(
+                f"--arg {name}: argument {name} has rank {len(dims_of)}, [{wanted}]; the file holds {array.shape}"
+            )
+        for dim, extent in zip(dims_of, array.shape, strict=True):
             if isinstance(dim, str) and extents.setdefault(dim, extent) != extent and dim in dims:
                 raise UsageError(f"--dim {dim}={dims[dim]}: the file for {name} has {dim} = {extent}")
     return extents
@@ -82,7 +88,7 @@ def _made(rng: np.random.Generator, tensor: TensorParam, shape: tuple[int, ...],
         return _generate(rng, tensor.element, shape, how)
     except (MemoryError, ValueError, OverflowError):
         raise UsageError(
-            f"{tensor.name} would be an array of {' x '.join(map(str, shape))} {tensor.element.name}, which does not "
+            f"{tensor.name} would be an array of {' x '.join(map(str, shape))} {NAMES[tensor.element]}, which does not "
             "fit this machine's memory; give smaller dims"
         ) from None
 
@@ -125,10 +131,10 @@ def _load(tensor: TensorParam, name: str) -> np.ndarray:
 
 def _scalar(name: str, text: str | None, element: Format) -> int | float | bool:
     if text is None:
-        raise UsageError(f"what is {name}? Give --arg {name}=NUMBER ({element.name})")
+        raise UsageError(f"what is {name}? Give --arg {name}=NUMBER ({NAMES[element]})")
     try:
         if element.name == "pred":
             return {"true": True, "1": True, "false": False, "0": False}[text.lower()]
         return float(text) if element.is_float else int(text, 0)
     except (ValueError, KeyError):
-        raise UsageError(f"--arg {name}={text}: {name} is a scalar, and {text!r} is no {element.name}") from None
+        raise UsageError(f"--arg {name}={text}: {name} is a scalar, and {text!r} is no {NAMES[element]}") from None

@@ -128,6 +128,8 @@ def _save(program: Program, made: dict[str, Any], folder: Path) -> dict[str, str
 
 def _print(launch: Launch, program: Program, made: dict[str, Any], files: dict[str, str], json: str | None) -> None:
     """What a launch did, for people."""
+    from ..lang.types import NAMES
+
     out = console(json)
     ctas = " x ".join(map(str, launch.grid))
     form = f", form {launch.form}" if launch.form else ""
@@ -138,7 +140,7 @@ def _print(launch: Launch, program: Program, made: dict[str, Any], files: dict[s
     rows = [("output", "type", "shape", "sha256", "file" if files else "")]
     for name, digest in launch.sha256.items():
         shape = " x ".join(map(str, made[name].shape))
-        rows.append((name, program.tensor(name).element.name, shape, digest, files.get(name, "")))
+        rows.append((name, NAMES[program.tensor(name).element], shape, digest, files.get(name, "")))
     widths = [max(map(len, column)) for column in zip(*rows)]
     lines += ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows]
     headline = launch.tuning.headline if launch.tuning is not None else None

@@ -46,6 +46,8 @@ def read_source(path: str | os.PathLike[str]) -> Source:
     name = os.fspath(path)
     try:
         return Source(name, Path(name).read_text(encoding="utf-8-sig"))
+    except IsADirectoryError:
+        raise UsageError(f"{name}: a folder; give the path of a .py or .ph source") from None
     except FileNotFoundError:
         raise UsageError(f"{name}: no such file; give the path of a .py or .ph source") from None
     except (OSError, UnicodeDecodeError) as problem:
