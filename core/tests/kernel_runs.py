@@ -20,14 +20,23 @@ import numpy as np
 import phobos_sim as sim
 import pytest
 from phobos_sim import arrays, isa
-from phobos_sim.errors import UsageError
+from phobos_sim.errors import Source, UsageError
 from phobos_sim.formats import Format
 from phobos_sim.gpu import probe
 from phobos_sim.gpu.sm86.resolve import missing
 from phobos_sim.gpu.target import Target
+from phobos_sim.lang.kernel import Kernel
+from phobos_sim.lang.load import parse_source
 from phobos_sim.launch import Launch
 
 KERNELS = Path(__file__).parent / "kernels"
+
+
+def kernel_of(text: str, name: str = "k.ph") -> Kernel:
+    """The last kernel of a source, in the spelling that the name's ending says."""
+    source = Source(name, text)
+    tree = parse_source(source)
+    return Kernel.from_tree(list(tree.kernels)[-1], source, tree)
 
 
 @functools.cache

@@ -8,10 +8,9 @@ import numpy as np
 import phobos_sim as sim
 import pytest
 from helpers import assert_codes
+from kernel_runs import kernel_of
 from numpy.typing import NDArray
-from phobos_sim.errors import Source
 from phobos_sim.gpu import device as devices
-from phobos_sim.lang.load import parse_source
 from runtime_samples import device_name
 
 pytestmark = pytest.mark.device
@@ -43,8 +42,7 @@ CASES = {
 
 def kernel(dot: str, case: str) -> sim.Kernel:
     (dims, part), (acc, start, change, instruction) = SHAPES[dot], CASES[case]
-    source = Source("k.ph", KERNEL.format(dot=dot, b=dims, slice=part, acc=acc, seed=start, change=change))
-    found = sim.Kernel.from_tree("k", source, parse_source(source))
+    found = kernel_of(KERNEL.format(dot=dot, b=dims, slice=part, acc=acc, seed=start, change=change))
     assert [op.instruction for op in found.program().contractions()] == [instruction]
     return found
 
@@ -105,7 +103,7 @@ def test_the_block_gives_the_reference_codes(kind: str, case: str, dot: str, mon
 def test_constant_seeds_of_every_size(start: str, change: str, form: str) -> None:
     """Ordinary ones need no test of the addend (`FloatCore.calm`); zeros, and then numbers, are added to each."""
     text = KERNEL.format(b="K, N", slice=SHAPES["dot"][1], acc="f32", seed=start, dot="dot", change=change)
-    found = sim.Kernel.from_tree("k", Source("k.ph", text), parse_source(Source("k.ph", text)))
+    found = kernel_of(text)
     rng = np.random.default_rng(8)
     a = np.where(rng.random((M, K)) < 0.5, rng.standard_normal((M, K)), 0).astype(np.float16)
     a[:, : K // 2] = 0

@@ -13,11 +13,9 @@ import numpy as np
 import pytest
 from helpers import llvmpipe
 from kernel_cases import CONTROL, PRODUCTS, Case
-from kernel_runs import agree, arguments, constants_of, facts, module, on_device, same
-from phobos_sim.errors import LoopLimitError, Source
+from kernel_runs import agree, arguments, constants_of, facts, kernel_of, module, on_device, same
+from phobos_sim.errors import LoopLimitError
 from phobos_sim.gpu import run
-from phobos_sim.lang.kernel import Kernel
-from phobos_sim.lang.load import parse_source
 
 control = module("control")
 SHARED = ("registers", "shared", None)
@@ -128,8 +126,7 @@ kernel k(n: i32, m: i32, X: tensor<i32>[4], Y: tensor<f32>[4]) {
 def test_a_device_without_a_budget_watches_its_while_loops(form: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
     """As a GPU, which would never come back: 50 trips of a loop are made, more are an error and write nothing."""
     monkeypatch.setenv("PHOBOS_MAX_TRIPS", "50")
-    source = Source("k.ph", WATCHED)
-    found = Kernel.from_tree("k", source, parse_source(source))
+    found = kernel_of(WATCHED)
     x, y = np.full(4, 7, np.int32), np.ones(4, np.float32)
     with facts(loop_budget=None):
         for n, m in ((3, 4), (50, 50), (0, 0)):
@@ -146,10 +143,10 @@ def test_no_loop_goes_on_after_one_that_was_stopped(monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("PHOBOS_MAX_TRIPS", "50")
     monkeypatch.setattr(run._Dispatch, "_check_status", lambda self: None)
     body = "var i = 0\nwhile i >= 0 {\ni += 1\n}\nvar j = 0\nwhile j >= 0 {\nj += 1\n}\nX[0] = i\nX[1] = j"
-    source = Source("k.ph", f"@launch(32)\nkernel k(X: tensor<i32>[2]) {{\n{body}\n}}\n")
+    found = kernel_of(f"@launch(32)\nkernel k(X: tensor<i32>[2]) {{\n{body}\n}}\n")
     x = np.full(2, 7, np.int32)
     with facts(loop_budget=None):
-        Kernel.from_tree("k", source, parse_source(source)).launch((1,), x, device=llvmpipe())
+        found.launch((1,), x, device=llvmpipe())
     assert x.tolist() == [50, 0]
 
 

@@ -7,15 +7,12 @@ from typing import Any
 import kernel_runs as kr
 import numpy as np
 import pytest
-from phobos_sim.errors import Source
 from phobos_sim.gpu import mapping
 from phobos_sim.lang.kernel import Kernel
-from phobos_sim.lang.load import parse_source
 
 
 def kernel(parameters: str, body: str, attributes: str = "@launch(64)") -> Kernel:
-    source = Source("k.ph", f"{attributes}\nkernel k({parameters}) {{\n{body}\n}}\n")
-    return Kernel.from_tree("k", source, parse_source(source))
+    return kr.kernel_of(f"{attributes}\nkernel k({parameters}) {{\n{body}\n}}\n")
 
 
 def agree(found: Kernel, *scalars: Any, grid: tuple[int, ...] = (1,), **dims: int) -> list[Any]:

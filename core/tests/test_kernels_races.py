@@ -9,9 +9,9 @@ import helpers
 import numpy as np
 import phobos_sim as sim
 import pytest
-from phobos_sim.errors import KernelError, Source, UsageError
+from kernel_runs import kernel_of
+from phobos_sim.errors import KernelError, UsageError
 from phobos_sim.lang.kernel import Kernel
-from phobos_sim.lang.load import parse_source
 from phobos_sim.launch import Launch
 
 HEAD = "from __future__ import annotations\nimport phobos.lang as ph\n\n\n@ph.kernel\n"
@@ -19,9 +19,7 @@ FIRST = 6  # the line of `def`
 
 
 def kernel(text: str, name: str = "races.py") -> Kernel:
-    source = Source(name, HEAD + textwrap.dedent(text).lstrip("\n"))
-    module = parse_source(source)
-    return Kernel.from_tree(list(module.kernels)[-1], source, module)
+    return kernel_of(HEAD + textwrap.dedent(text).lstrip("\n"), name)
 
 
 def watched(text: str, grid: Any, *args: Any, **options: Any) -> Launch:

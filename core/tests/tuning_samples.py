@@ -6,10 +6,9 @@ import textwrap
 from typing import Any
 
 import numpy as np
+from kernel_runs import kernel_of
 from phobos_sim.autotune import Tuning
-from phobos_sim.errors import Source
 from phobos_sim.lang.kernel import Kernel
-from phobos_sim.lang.load import parse_source
 from phobos_sim.launch import Launch
 
 HEAD = "from __future__ import annotations\nimport phobos.lang as ph\n"
@@ -29,9 +28,7 @@ def aligned(text: str) -> str:
 
 
 def kernel(text: str, name: str = "kernel.py") -> Kernel:
-    source = Source(name, HEAD + textwrap.dedent(text) if name.endswith(".py") else textwrap.dedent(text))
-    module = parse_source(source)
-    return Kernel.from_tree(list(module.kernels)[-1], source, module)
+    return kernel_of(HEAD + textwrap.dedent(text) if name.endswith(".py") else textwrap.dedent(text), name)
 
 
 def first_constant(bound: Any) -> int:
