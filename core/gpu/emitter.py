@@ -139,7 +139,7 @@ class Emitter:
                 return low
             low = b.bitcast(b.vector(low, b.push(at + 1)), "u64")
         if fmt.is_float:
-            return low | b.convert(self.zero, low.kind)
+            return self.opaque(low)
         return low.ne(0) if fmt.bits == 1 else low
 
     def tensor(self, name: str) -> Tensor:
@@ -169,6 +169,10 @@ class Emitter:
             return self.b.convert(self.zero, kind)
         return self.b.false() if fmt.bits == 1 else self.b.const_bits(0, kind)
 
+    def opaque(self, value: Value) -> Value:
+        """The same bits, of which a driver knows nothing."""
+        return value | self.b.convert(self.zero, value.kind)
+
     def as_u32(self, value: Value) -> Value:
         return self.b.convert(value, "u32")
 
@@ -181,7 +185,7 @@ class Emitter:
         found = self.env[value]
         if value.element.name == "s64" and found.kind != "u64":
             found = self.b.convert(found.i, "i64").u
-        return found if found.kind == "bool" else found | self.b.convert(self.zero, found.kind)
+        return found if found.kind == "bool" else self.opaque(found)
 
     def instruction(self, key: str, *values: Value) -> Value:
         """One table row applied to codes."""
@@ -191,13 +195,13 @@ class Emitter:
         result = sm86.emit(self.b, row, *values)
         made = row.result is not None and row.result.is_float and not any(o is None or o.is_float for o in row.operands)
         # what drivers know of an integer, they would know of the float: opaque again, see `constant`
-        return result | self.b.convert(self.zero, result.kind) if made else result
+        return self.opaque(result) if made else result
 
     def scalar_map(self, op: tp.Map) -> Value:
         result = self._scalar_map(op)
         paths = 2 * sum(self.paths.get(a, 1) for a in op.args)
         if paths > MAX_PATHS and result.kind != "bool":
-            result, paths = result | self.b.convert(self.zero, result.kind), 1
+            result, paths = self.opaque(result), 1
         self.paths[op.result] = paths
         return result
 
@@ -262,7 +266,7 @@ class Emitter:
         if kind == "bool":
             return b.const(code, "bool")
         value = b.const_bits(_low(code, kind), kind)
-        return value | b.convert(self.zero, kind) if fmt.is_float else value
+        return self.opaque(value) if fmt.is_float else value
 
     def tile_op(self, op: tp.Op) -> None:
         raise NotImplementedError

@@ -2,8 +2,8 @@
 
 form=None takes the register mapping where the program fits it and the device has subgroup shuffles, else the
 workgroup mapping. On a CPU device the latter runs with one subgroup and subgroup barriers, since workgroup barriers
-are dear there (tile-lowering.md A6); asked for by name, `shared` and `loops` are workgroups of 128 or 256
-invocations.
+are dear there (tile-lowering.md A6); asked for by name, `shared` and `loops` are workgroups of as many
+invocations as the kernel has threads, up to a bound.
 """
 
 from __future__ import annotations

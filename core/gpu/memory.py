@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-import sys
+import mmap
 import weakref
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 STAGING_BYTES = 32 << 20
 POOL_BYTES = 64 << 20  # freed memory that is kept for reuse, at most
 HUGE_FROM = 4 << 20  # buffers of a CPU device lie in huge pages from this size on
-PAGE, MADV_HUGEPAGE = 4096, 14  # Linux
 
 
 @dataclass(frozen=True)
@@ -44,14 +43,15 @@ class Block:
 
 def _advise_huge_pages(memory: npt.NDArray[np.uint8]) -> None:
     """Asks Linux for huge pages; a wide matrix that is read down its columns misses the TLB at every row otherwise."""
-    if memory.nbytes < HUGE_FROM or not sys.platform.startswith("linux"):
+    advice, page = getattr(mmap, "MADV_HUGEPAGE", None), mmap.PAGESIZE  # Linux has the advice
+    if memory.nbytes < HUGE_FROM or advice is None:
         return
     import ctypes
 
-    start = -(-memory.ctypes.data // PAGE) * PAGE
-    end = (memory.ctypes.data + memory.nbytes) // PAGE * PAGE
+    start = -(-memory.ctypes.data // page) * page
+    end = (memory.ctypes.data + memory.nbytes) // page * page
     # advice: whatever comes of it, the memory is the same
-    ctypes.CDLL(None).madvise(ctypes.c_void_p(start), ctypes.c_size_t(end - start), MADV_HUGEPAGE)
+    ctypes.CDLL(None).madvise(ctypes.c_void_p(start), ctypes.c_size_t(end - start), advice)
 
 
 class Buffer:

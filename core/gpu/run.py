@@ -258,6 +258,7 @@ class _Dispatch:
             self.buffers["tables"] = buffers["tables"]
         if "status" in shader.bindings:
             self.buffers["status"] = self.status = device.buffer(np.zeros(4, np.uint32))
+        self.trips = self._trips()
 
     def _upload(self, name: str, codes: np.ndarray) -> Buffer:
         fmt = self.bound.program.tensor(name).element
@@ -275,6 +276,13 @@ class _Dispatch:
         if data.nbytes and not parts.is_hidden(name):
             buffer.write(np.ascontiguousarray(data))
         return buffer
+
+    def _trips(self) -> int:
+        """Trips that loops which are counted in the shader may make."""
+        if self.status is None:
+            return 0
+        budget = self.target.loop_budget
+        return max_trips(MAX_TRIPS) if budget is None else max(0, budget - self.ready.total)
 
     def _parameters(self) -> list[int]:
         words: list[int] = []
@@ -301,13 +309,11 @@ class _Dispatch:
             limit = max(1, min(limit, SCRATCH_BYTES // (4 * shader.scratch_words)))
             self.buffers["scratch"] = self.device.buffer(4 * shader.scratch_words * min(limit, groups))
         bound = [self.buffers[name] for name in shader.bindings]
-        budget = self.target.loop_budget
-        trips = max_trips(MAX_TRIPS) if budget is None else max(0, budget - self.ready.total)
         parameters = self._parameters()
         seconds = 0.0
         for at in range(0, groups, limit):
             count = min(limit, groups - at)
-            push = [0, first_unit + at * per_group, trips, x, y, *parameters]
+            push = [0, first_unit + at * per_group, self.trips, x, y, *parameters]
             seconds += self.device.run([(self.pipeline, bound, push, (count, 1, 1))])
             self._check_status()
             if progress is not None:
@@ -322,7 +328,7 @@ class _Dispatch:
             place = f"{self.bound.program.body.ops[0].span.source.path}:{line}"
             did_not_end = f"{place}: a loop of kernel {self.bound.program.name} did not end within"
             if self.target.loop_budget is None:
-                raise LoopLimitError(f"{did_not_end} {max_trips(MAX_TRIPS)} trips; if it is meant to, raise {VARIABLE}")
+                raise LoopLimitError(f"{did_not_end} {self.trips} trips; if it is meant to, raise {VARIABLE}")
             raise LoopLimitError(
                 f"{did_not_end} the {self.target.loop_budget} trips that {self.target.name} can count in one dispatch. "
                 f"Bound the loop, or use device='reference' ({VARIABLE})."

@@ -78,7 +78,7 @@ class SharedEmitter(Emitter):
     # ---- regions ---------------------------------------------------------------------------------------------
 
     def parallel(self, count: int, body: Callable[[Value], None], barrier: bool = True) -> None:
-        """`body(e)` for every e below `count`, spread over the invocations; then a barrier."""
+        """`body(e)` for every e below `count`, spread over the invocations; then a barrier, if wanted."""
         b, size = self.b, self.local_size
         if count <= size:
             if count == size:
@@ -183,11 +183,16 @@ class SharedEmitter(Emitter):
             if slot is not None and not any(slot is kept for kept in self.kept):
                 self.free.append(slot)
 
-    def define(self, value: tp.Value, at: Callable[[Coordinates], Value], lazy: bool = True) -> None:
-        """Binds a tile to an expression; keeps it lazy only for one pointwise reader of the same shape, next to it."""
+    def define(
+        self, value: tp.Value, at: Callable[[Coordinates], Value], lazy: bool = True, free: bool = False
+    ) -> None:
+        """Binds a tile to an expression; keeps it lazy only for one pointwise reader of the same shape, next to it.
+
+        free: the expression costs nothing and never changes, so it needs no memory, whoever reads it.
+        """
         self.tiles[value] = Expression(value.type, at)
         self.slots.pop(value, None)
-        if not (lazy and self.uses.is_inline(value)):
+        if not free and not (lazy and self.uses.is_inline(value)):
             self.materialise(value)
 
     def tile_op(self, op: tp.Op) -> None:
@@ -200,11 +205,8 @@ class SharedEmitter(Emitter):
                 self.streamed |= {result} if self.uses.feeds_only_contractions(result) else set()
             case tp.Map(result=result, instruction=key, args=args):
                 self.define(result, lambda at: self.instruction(key, *(self.at(a, at) for a in args)))
-            case tp.Broadcast(result=result, value=value) if value.shape == ():  # needs no memory, whoever reads it
-                self.slots.pop(result, None)
-                self.tiles[result] = Expression(result.type, lambda at: self.at(value, at))
             case tp.Broadcast(result=result, value=value):
-                self.define(result, lambda at: self.at(value, at))
+                self.define(result, lambda at: self.at(value, at), free=value.shape == ())
             case tp.Iota(result=result, axis=axis):
                 self.define(result, lambda at: at[axis])
             case tp.Load(result=result) if self.uses.feeds_only_contractions(result) and self.staged(op):

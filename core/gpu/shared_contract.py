@@ -181,9 +181,8 @@ class _Blocks:
 
             e.serial(self.depth // core.width, group)
 
-        b.if_else(
-            flag.load(0).ne(0) | self.odd.load(), lambda: walk(core), lambda: walk(FloatCore(core.rules, plain=True))
-        )
+        finite = FloatCore(core.rules, plain=True, calm=True)
+        b.if_else(flag.load(0).ne(0) | self.odd.load(), lambda: walk(core), lambda: walk(finite))
 
     def _operands(self, k0: Value, r0: Value, c0: Value) -> tuple[list[list[Operand]], list[list[Operand]]]:
         """Decoded operands of one step: [row][k] of a and [column][k] of b."""

@@ -144,11 +144,13 @@ class Sorted(Packed):
     `flag` then becomes 1; it is cleared before the barrier that comes ahead of any tile.
     """
 
+    core: FloatCore
+
     def __init__(
         self, e: SharedEmitter, core: FloatCore, value: tp.Value, side: int, lines_first: bool, flag: Array
     ) -> None:
         super().__init__(e, core, value, side, lines_first)
-        self.float_core, self.flag = core, flag
+        self.flag = flag
 
     def reserve(self) -> bool:
         taken = self._take(1, self.lines * self.depth // 2) if super().reserve() else None
@@ -159,7 +161,7 @@ class Sorted(Packed):
 
     def _put(self, array: Array, row: Value, line: Value, words: Sequence[Value]) -> None:
         super()._put(array, row, line, words)
-        exponents, special = zip(*(self.float_core.exponents(self.e.b, word) for word in words), strict=True)
+        exponents, special = zip(*(self.core.exponents(self.e.b, word) for word in words), strict=True)
         super()._put(self.exponents, row, line, exponents)
         with self.e.b.if_(reduce(or_, special)):
             self.flag.store(0, 1)
@@ -229,16 +231,12 @@ class Decoded(_Stage):
             parts = [operand[index] for operand in operands]
             self._put(array, k, line, [part.bits if part.kind == "f32" else part.u for part in parts])
 
-    def part(self, index: int, k: Value, line: Value, count: int) -> list[Value]:
-        """One part, as u32, of the operands of `count` lines from `line` (a multiple of count) at one k."""
-        return self._vectors(self.arrays[index], k, line, count)
-
     def read(self, k: Value, line: Value, count: int) -> list[list[Operand]]:
         b, out = self.e.b, [[] for _ in range(count)]  # type: ignore[var-annotated]
         for j in range(self.core.width):
             parts = []
-            for index, kind in enumerate(self.kinds):
-                words = self.part(index, k + j if j else k, line, count)
+            for array, kind in zip(self.arrays, self.kinds, strict=True):
+                words = self._vectors(array, k + j if j else k, line, count)
                 parts.append([word.f if kind == "f32" else Value(b, word.id, kind) for word in words])
             for i in range(count):
                 out[i].append(tuple(part[i] for part in parts))
@@ -252,21 +250,21 @@ def fill(e: SharedEmitter, stages: Sequence[Stage]) -> None:
     """
     chores = [stage.chore() for stage in stages]
     size = e.local_size
-    pieces = [(chore, first) for chore in chores for first in range(0, chore.count, size)]
+    pieces = [
+        (chore, e.lid + first if first else e.lid, first + size <= chore.count)
+        for chore in chores
+        for first in range(0, chore.count, size)
+    ]
     if len(pieces) > AHEAD:
         e.barrier()
         for chore in chores:
             e.parallel(chore.count, lambda i, chore=chore: chore.keep(i, chore.fetch(i)), barrier=False)  # type: ignore[misc]
         e.barrier()
         return
-    fetched = []
-    for chore, first in pieces:
-        at = e.lid + first if first else e.lid
-        fetched.append(chore.fetch(at if first + size <= chore.count else e.b.min(at, chore.count - 1)))
+    fetched = [chore.fetch(at if whole else e.b.min(at, chore.count - 1)) for chore, at, whole in pieces]
     e.barrier()
-    for (chore, first), values in zip(pieces, fetched, strict=True):
-        at = e.lid + first if first else e.lid
-        if first + size <= chore.count:
+    for (chore, at, whole), values in zip(pieces, fetched, strict=True):
+        if whole:
             chore.keep(at, values)
         else:
             with e.b.if_(at < chore.count):

@@ -33,7 +33,6 @@ from .program import (
     Transpose,
     Value,
     While,
-    walk,
 )
 
 Axis = tuple[object, int]  # (value or store, axis)
@@ -53,7 +52,7 @@ class Classes:
         return axis
 
     def of(self, value: Value | Store, axis: int) -> Axis | None:
-        shape = value.shape if isinstance(value, Value) else tuple(s for s in value.sizes if s is not None)
+        shape = _shape(value)
         if shape[axis] == 1:
             return None
         found = self.root((value, axis))
@@ -83,22 +82,21 @@ def classes(program: Program) -> Classes:
     A class that has both axes of a tile is pinned as well: its slabs would be the blocks on the diagonal alone.
     """
     found = Classes()
-    ops = list(walk(program.body))
-    for op in ops:
+    for op in program.ops:
         _visit(found, op)
-    for op in ops:
+    for op in program.ops:
         stores = (op,) if isinstance(op, Store) else ()
         arguments = [argument for block in op.blocks for argument in block.arguments]
         for owner in (*stores, *op.results, *arguments):
-            axes = [found.of(owner, axis) for axis in range(_rank(owner))]
+            axes = [found.of(owner, axis) for axis in range(len(_shape(owner)))]
             for axis in axes:
                 if axes.count(axis) > 1:
                     found.pin(axis)
     return found
 
 
-def _rank(owner: Value | Store) -> int:
-    return len(owner.shape if isinstance(owner, Value) else [size for size in owner.sizes if size is not None])
+def _shape(owner: Value | Store) -> tuple[int, ...]:
+    return owner.shape if isinstance(owner, Value) else tuple(size for size in owner.sizes if size is not None)
 
 
 def _pointwise(c: Classes, result: Value, args: Iterable[Value]) -> None:

@@ -26,7 +26,7 @@ def serves(core: FloatCore) -> bool:
 
 
 def advance(e: Builder, core: FloatCore, states: list[list[Variable]], a: Words, b: Words) -> None:
-    """One group: states[row][column] to the next. core.plain: no operand is infinite or NaN, and no addend odd."""
+    """One group: states[row][column] to the next. core.plain, .calm: nothing is infinite, NaN or odd."""
     places = [(i, j) for i in range(len(states)) for j in range(len(states[0]))]
     words = core.width // 2
 
@@ -63,14 +63,8 @@ def advance(e: Builder, core: FloatCore, states: list[list[Variable]], a: Words,
     for i, j in places:
         total = SignedSum(e, core.rules)
         total.add(totals[i, j].load())
-        if core.plain:
-            summed = core.summed(e, total, top[i, j])
-            if core.rules.result is F16:  # which may overflow here, as f32 cannot
-                summed = core.unless_special(e, acc[i, j], summed, top[i, j])
-            states[i][j].store(summed)
-        else:
-            following = core.following(e, acc[i, j], total, top[i, j])
-            states[i][j].store(core.resolved(e, sums[i, j].load(), following)[0])
+        float_sum = sums[i, j].load() if sums else core.addend(acc[i, j])
+        states[i][j].store(core.next_state(e, acc[i, j], total, top[i, j], float_sum)[0])
 
 
 def _fields(words: list[Value]) -> tuple[list[Value], list[Value]]:

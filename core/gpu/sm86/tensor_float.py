@@ -179,12 +179,19 @@ class FloatCore:
             if not self.plain:
                 float_sum = float_sum + product
             total.add(e.convert(product * scale, "i32"))
+        return self.next_state(e, acc, total, top, float_sum)
+
+    def next_state(self, e: Builder, acc: State, total: SignedSum, top: Value, float_sum: Value) -> State:
+        """R6 to R9. total: in units of 2^(E - F); float_sum: of all terms in f32, read unless operands are plain."""
+        summed = self._summed(e, total, top)
         if self.calm:
-            return (self.summed(e, total, top),)
-        following = self.following(e, acc, total, top)
-        if self.plain:
-            return (self.unless_special(e, acc, following, top),)
-        return self.resolved(e, float_sum, following)
+            return (summed,)
+        if self.rules.result is F32:
+            summed = e.select(top < self.lowest_product, acc[0], summed)
+        if self.plain:  # the exponent of an infinite or NaN addend is above every finite one
+            return (e.select(top >= (382 << 23), acc[0], summed),)
+        special = (float_sum.bits & ~SIGN) >= F32.infinity
+        return (e.select(special, float_sum.bits if self.rules.result is F32 else float_sum, summed),)
 
     def is_odd(self, e: Builder, acc: State) -> Value:
         """Whether an addend is infinite, NaN, or nonzero and below 2^`SMALL`."""
@@ -208,13 +215,8 @@ class FloatCore:
         """2^(F - E): R5 in units of 2^(E - F) is a multiplication by it and a truncating conversion."""
         return (e.u32((381 + self.rules.fraction_bits) << 23) - top).f
 
-    def following(self, e: Builder, acc: State, total: SignedSum, top: Value) -> Value:
-        """R6 to R8: the next state, unless something is infinite or NaN."""
-        summed = self.summed(e, total, top)
-        return e.select(top < self.lowest_product, acc[0], summed) if self.rules.result is F32 else summed
-
-    def summed(self, e: Builder, total: SignedSum, top: Value) -> Value:
-        """As `following`, where E is `SMALL` or more."""
+    def _summed(self, e: Builder, total: SignedSum, top: Value) -> Value:
+        """R6 to R8 where nothing is infinite or NaN and E is `SMALL` or more."""
         magnitude, sign = total.magnitude_and_sign()
         kept, unit = total.truncated(magnitude), top - ((127 + self.rules.fraction_bits) << 23)
         if self.rules.result is F32:
@@ -222,15 +224,6 @@ class FloatCore:
         lost = magnitude - e.convert(kept, "u32" if total.wide else "i32").u
         odd = (kept.bits | e.min(lost, 1)).f
         return nearest_half(e, odd * (unit | sign).f)
-
-    def unless_special(self, e: Builder, acc: State, following: Value, top: Value) -> Value:
-        """R9 where operands are plain: the exponent of an infinite or NaN addend is above every finite one."""
-        return e.select(top >= (382 << 23), acc[0], following)
-
-    def resolved(self, e: Builder, float_sum: Value, following: Value) -> State:
-        """R9: the f32 sum of a group's terms where that is infinite or NaN."""
-        special = (float_sum.bits & ~SIGN) >= F32.infinity
-        return (e.select(special, float_sum.bits if self.rules.result is F32 else float_sum, following),)
 
 
 # ---- f16 values held in f32 --------------------------------------------------------------------------------------
