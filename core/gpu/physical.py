@@ -71,6 +71,9 @@ PROPERTIES: tuple[tuple[str, Version | None, str], ...] = (
     ("VkPhysicalDeviceSubgroupSizeControlProperties", (1, 3), "VK_EXT_subgroup_size_control"),
 )
 
+#: Among `DeviceInfo.float_controls`: each width's rounding can be chosen apart.
+INDEPENDENT_ROUNDING = "roundingModeIndependence"
+
 # extensions that are enabled where offered because shaders may name them
 WANTED_EXTENSIONS = ("VK_KHR_shader_float_controls", "VK_KHR_portability_subset")
 
@@ -151,11 +154,13 @@ class DeviceInfo:
             max_groups=self.max_groups,
             int64=has("shaderInt64"),
             float64=has("shaderFloat64"),
+            float16=has("shaderFloat16"),
             int16=has("shaderInt16"),
             int8=has("shaderInt8"),
             storage16=has("storageBuffer16BitAccess"),
             storage8=has("storageBuffer8BitAccess"),
             denorm_preserve="shaderDenormPreserveFloat32" in self.float_controls,
+            truncates_f64={"shaderRoundingModeRTZFloat64", INDEPENDENT_ROUNDING} <= set(self.float_controls),
             loop_budget=LLVMPIPE_LOOP_BUDGET if self.driver_id == DRIVER_ID_LLVMPIPE else None,
         )
 
@@ -267,6 +272,8 @@ def _info(
         and subgroup.supportedOperations & vk.VK_SUBGROUP_FEATURE_SHUFFLE_BIT
     )
     controls = [name for name in dir(floats) if name.startswith("shader") and getattr(floats, name)] if floats else []
+    if floats and floats.roundingModeIndependence == vk.VK_SHADER_FLOAT_CONTROLS_INDEPENDENCE_ALL:
+        controls.append(INDEPENDENT_ROUNDING)
     return DeviceInfo(
         index=-1,
         name=vk.text(basic.deviceName),

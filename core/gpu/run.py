@@ -11,7 +11,7 @@ import functools
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -67,15 +67,19 @@ def run(
     progress: Callable[[int, int], None] | None = None,
     mode: str = "exact",
     default: str | None = None,
+    double: bool | None = None,
 ) -> Result:
     """Executes the launch; raises before anything is written.
 
     mode: `cooperative` gives exactness up (`inexact`). default: the mapping for `form` None, if not the measured one.
+    double: whether dots may be computed in f64, if not as measured.
     """
     target = probe.target_for(device, instructions_of(bound.program), instructions)
     if mode == "cooperative":
         target = cooperative.target_for(device, target, bound.program, arch)
     program = bound.program
+    if form in (None, "shared") and measure.can_double(target) and program.contractions():
+        target = replace(target, double_dots=measure.prefers_double(device) if double is None else double)
     changed = {bound.aliases[name] for name in program.written()}
     written = frozenset(name for name, first in bound.aliases.items() if first in changed)
 

@@ -67,6 +67,7 @@ class SharedEmitter(Emitter):
         self.shared_left = job.target.shared_bytes
         self.scratch_end = 0
         self.late_scratch = self.b.id()
+        self.dots_in_f64 = False
         self.uses = Uses(job.program.body)
         self.lid = self.b.builtin("LocalInvocationIndex")
         group = self.b.builtin("WorkgroupId", 0)
@@ -136,6 +137,10 @@ class SharedEmitter(Emitter):
         first = start // 2 if kind == "u64" else start * 2 if kind == "f16" else start
         array = self.b.buffer(self.extra_binding("scratch"), kind)
         return Slot(kind, size, array, self.scratch_base.get(kind, self.scratch_base["u32"]), first)
+
+    def slot_in(self, array: Array, size: int) -> Slot:
+        """Memory for `size` codes in an array that has served its purpose."""
+        return Slot(array.kind, size, array)
 
     def read_slot(self, slot: Slot, fmt: Format, e: Value) -> Value:
         value = slot.array.load(e if slot.offset is None else slot.offset + e)
@@ -390,7 +395,8 @@ class SharedEmitter(Emitter):
             scratch_words=words,
             trips=self.counter.root,
             counts=self.spent is not None,
-            description=f"workgroups of {self.local_size}, tiles in memory, {self.scope} barriers",
+            description=f"workgroups of {self.local_size}, tiles in memory, {self.scope} barriers"
+            + (", dots in f64" if self.dots_in_f64 else ""),
         )
 
     def _subgroup_size(self) -> int | None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from .. import isa
 from ..spirv.builder import Array, Value, Variable
 from ..tile import program as tp
-from . import shared_cooperative, shared_stage
+from . import shared_cooperative, shared_double, shared_stage
 from .emitter import Carried
 from .shared_stage import Decoded, Packed, Sorted, Stage
 from .sm86 import tensor, tensor_block
@@ -126,6 +126,15 @@ class _Blocks:
         flag.store(0, 0)
         return flag
 
+    def chunks(self) -> shared_double.Chunks | None:
+        """f64 arithmetic for a loop's contraction, where that is faster (`Target.double_dots`)."""
+        if self.flag is None or not isinstance(self.core, FloatCore):
+            return None
+        found = shared_double.Chunks.of(self.e, self.op, self.core, self.flag, self.block)
+        if found is not None:
+            self.core = found.core
+        return found
+
     def _sides(self) -> tuple[tuple[tp.Value, int, bool], tuple[tp.Value, int, bool]]:
         return (self.op.a, 0, True), (self.op.b, 1, self.op.transposed)
 
@@ -139,7 +148,7 @@ class _Blocks:
 
     def fill(self) -> None:
         if self.stages is not None:
-            shared_stage.fill(self.e, self.stages)
+            shared_stage.fill(self.e, [stage.chore() for stage in self.stages])
 
     def walk(self, i: Value, states: list[list[Variable]]) -> None:
         """Advances the accumulators of block `i` over all of k."""
@@ -226,6 +235,7 @@ class Fragment(Carried):
     def __init__(self, e: SharedEmitter, op: tp.Contract, block: tuple[int, int]) -> None:
         self.e, self.op = e, op
         self.blocks = _Blocks(e, op, block)
+        self.chunks = self.blocks.chunks()
         outputs = block[0] * block[1]
         kinds = [part.kind for part in self.blocks.core.seed(e.b, e.zero_of(op.seed.element))]
         self.states = [[e.b.variable(kind) for kind in kinds] for _ in range(outputs)]
@@ -266,19 +276,29 @@ class Fragment(Carried):
         if argument is self.op.seed:
             e.fragments[argument] = self
             return
-        slot = e.allocate(argument.element, argument.type.size)
+        size = argument.type.size
+        if self.chunks is not None:
+            e.barrier()  # other invocations may still read operands
+            slot = e.slot_in(self.chunks.elements, size)
+        else:
+            slot = e.allocate(argument.element, size)
         self.mine(lambda: self.blocks.results(e.lid, self.states, slot))
         e.barrier()
         e.bind_slot(argument, slot)
 
     def advance(self, op: tp.Contract) -> None:
         """One contraction of the loop's body."""
+        self.e.fragments[op.result] = self
+        if self.chunks is not None:
+            (_, columns), states = self.blocks.block, self.states
+            rows = [[v[0] for v in states[i : i + columns]] for i in range(0, len(states), columns)]
+            self.chunks.advance(self.mine, self.blocks.place(self.e.lid), rows, self.blocks.odd.load())
+            return
         self.blocks.prepare()
         self.blocks.fill()
         self.mine(lambda: self.blocks.walk(self.e.lid, self.states))
         if self.blocks.stages is None:
             self.e.barrier()  # whatever comes next may write over what was read
-        self.e.fragments[op.result] = self
 
 
 def _operand_b(e: SharedEmitter, op: tp.Contract, k: Value, column: Value) -> Value:

@@ -9,12 +9,13 @@ these arrays.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING, Protocol
 
-from ..spirv.builder import Array, Value
+from ..spirv.builder import Array, Value, Variable
 from ..tile import program as tp
 from .sm86.chains import Core, Operand
 from .sm86.tensor_float import FloatCore
@@ -243,30 +244,33 @@ class Decoded(_Stage):
         return out
 
 
-def fill(e: SharedEmitter, stages: Sequence[Stage]) -> None:
+def fill(e: SharedEmitter, chores: Sequence[Chore]) -> None:
     """Brings tiles in, between two barriers: before the first, other invocations may still read what was there.
 
-    All reads are issued ahead of that barrier where an invocation has few to make: they are what takes long.
+    All reads are issued ahead of that barrier where an invocation has few to make: they are what takes long. Chores
+    that are small together are spread over all invocations.
     """
-    chores = [stage.chore() for stage in stages]
-    size = e.local_size
-    pieces = [
-        (chore, e.lid + first if first else e.lid, first + size <= chore.count)
-        for chore in chores
-        for first in range(0, chore.count, size)
-    ]
-    if len(pieces) > AHEAD:
+    b, size = e.b, e.local_size
+    if sum(-(-chore.count // size) for chore in chores) > AHEAD:
         e.barrier()
         for chore in chores:
             e.parallel(chore.count, lambda i, chore=chore: chore.keep(i, chore.fetch(i)), barrier=False)  # type: ignore[misc]
         e.barrier()
         return
-    fetched = [chore.fetch(at if whole else e.b.min(at, chore.count - 1)) for chore, at, whole in pieces]
+    pieces: list[tuple[Chore, Value, bool]] = []
+    taken = 0  # invocations that have work
+    for chore in chores:
+        start = taken if taken + chore.count <= size else 0
+        taken = start + chore.count
+        first = e.lid - start if start else e.lid  # wraps where a smaller one has other work
+        for done in range(0, chore.count, size):
+            pieces.append((chore, first + done if done else first, done + size <= chore.count and not start))
+    fetched: list[list[Variable]] = []
+    for chore, at, whole in pieces:
+        with nullcontext() if whole else b.if_(at < chore.count):
+            fetched.append([b.variable(value.kind, value) for value in chore.fetch(at)])
     e.barrier()
-    for (chore, at, whole), values in zip(pieces, fetched, strict=True):
-        if whole:
-            chore.keep(at, values)
-        else:
-            with e.b.if_(at < chore.count):
-                chore.keep(at, values)
+    for (chore, at, whole), variables in zip(pieces, fetched, strict=True):
+        with nullcontext() if whole else b.if_(at < chore.count):
+            chore.keep(at, [variable.load() for variable in variables])
     e.barrier()

@@ -27,6 +27,8 @@ class Offer(NamedTuple):
 class Target:
     """Facts of one device and driver.
 
+    truncates_f64: whether a shader can ask that its f64 arithmetic rounds toward zero, and no other. double_dots:
+        whether dots are to make use of that (`measure.prefers_double`).
     denorm_preserve: whether a shader can ask that 32-bit subnormals are kept; every shader then does.
     forms: the probe's verdict, instruction key -> name of the fastest emitter form that gave exact results
         (``native``, ``double``, ... or ``integer``); an instruction that is not in it uses its integer form.
@@ -50,12 +52,15 @@ class Target:
     max_groups: tuple[int, int, int] = (65535, 65535, 65535)
     int64: bool = False
     float64: bool = False
+    float16: bool = False
     int16: bool = False
     int8: bool = False
     storage16: bool = False
     storage8: bool = False
     fused_fma: bool = False
     denorm_preserve: bool = False
+    truncates_f64: bool = False
+    double_dots: bool = False
     loop_budget: int | None = None
     inexact: bool = False
     offers: frozenset[Offer] = frozenset()

@@ -21,7 +21,7 @@ CAPABILITIES = {
     "GroupNonUniform": 61, "GroupNonUniformVote": 62, "GroupNonUniformArithmetic": 63, "GroupNonUniformBallot": 64,
     "GroupNonUniformShuffle": 65, "GroupNonUniformShuffleRelative": 66,
     "StorageBuffer16BitAccess": 4433, "StorageBuffer8BitAccess": 4448,
-    "DenormPreserve": 4464, "VulkanMemoryModel": 5345, "CooperativeMatrixKHR": 6022,
+    "DenormPreserve": 4464, "RoundingModeRTZ": 4468, "VulkanMemoryModel": 5345, "CooperativeMatrixKHR": 6022,
 }  # fmt: skip
 STORAGE = {"Input": 1, "Workgroup": 4, "Function": 7, "PushConstant": 9, "StorageBuffer": 12}
 DECORATION = {
@@ -33,7 +33,7 @@ BUILTIN = {
     "SubgroupId": 40, "SubgroupLocalInvocationId": 41,
 }  # fmt: skip
 UNROLL, DONT_UNROLL = 1, 2
-LOCAL_SIZE, DENORM_PRESERVE = 17, 4459
+LOCAL_SIZE, DENORM_PRESERVE, ROUND_TOWARD_ZERO = 17, 4459, 4463
 SCOPE_WORKGROUP, SCOPE_SUBGROUP = 2, 3
 SEMANTICS_WORKGROUP_MEMORY, SEMANTICS_UNIFORM_MEMORY, SEMANTICS_ACQUIRE_RELEASE = 0x100, 0x40, 0x8
 SEMANTICS_MAKE_AVAILABLE, SEMANTICS_MAKE_VISIBLE = 0x2000, 0x4000
@@ -61,6 +61,7 @@ class ModuleWriter:
         self.local_size = local_size
         # NVIDIA's driver flushes 32-bit subnormals unless asked not to.
         self.preserves_subnormals = bool(getattr(target, "denorm_preserve", False))
+        self.truncates_f64 = False  # all f64 arithmetic rounds toward zero
         self.next_id = 1
         self.capabilities = {"Shader"}
         self.extensions: set[str] = set()
@@ -228,8 +229,14 @@ class ModuleWriter:
             head.append((len(words) + 1) << 16 | OP[name])
             head.extend(words)
 
+        modes: list[tuple[int, int]] = []
         if self.preserves_subnormals:
             self.capability("DenormPreserve")
+            modes.append((DENORM_PRESERVE, 32))
+        if self.truncates_f64:
+            self.capability("RoundingModeRTZ")
+            modes.append((ROUND_TOWARD_ZERO, 64))
+        if modes:
             self.extensions.add("SPV_KHR_float_controls")
         for name in sorted(self.capabilities):
             put("Capability", CAPABILITIES[name])
@@ -240,8 +247,8 @@ class ModuleWriter:
         vulkan = self.memory_model == VULKAN
         put("EntryPoint", 5, self.main, *_string("main"), *(self.module_variables if vulkan else self.interface))
         put("ExecutionMode", self.main, LOCAL_SIZE, *self.local_size)
-        if self.preserves_subnormals:
-            put("ExecutionMode", self.main, DENORM_PRESERVE, 32)
+        for mode in modes:
+            put("ExecutionMode", self.main, *mode)
         label = [5 << 16 | OP["Function"], void, self.main, 0, function_type, 2 << 16 | OP["Label"], self.entry]
         tail = [1 << 16 | OP["Return"], 1 << 16 | OP["FunctionEnd"]]
         words = [

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -58,9 +60,9 @@ def test_a_verdict_is_asked_for_once_and_kept(
 ) -> None:
     asked: list[str] = []
 
-    def pick(device: devices.Device, kind: str) -> str:
+    def pick(device: devices.Device, kind: str, ways: dict[str, Any]) -> measure._Found:
         asked.append(kind)
-        return "shared"
+        return measure._Found("shared", {})
 
     monkeypatch.setattr(measure, "_measure", pick)
     bound = bound_of("pointwise")
@@ -73,3 +75,41 @@ def test_a_verdict_is_asked_for_once_and_kept(
     file.write_text('{"pointwise": "loops"}')  # damaged: measured anew
     measure._known.clear()
     assert measure.preferred(gpu, "pointwise") == "shared" and asked == ["pointwise", "pointwise"]
+
+
+@pytest.mark.parametrize(
+    ("fastest", "codes", "verdict"),
+    [("double", (1, 1), True), ("single", (1, 1), False), ("double", (1, 2), False), ("", (), False)],
+)
+def test_dots_in_f64_are_taken_where_they_are_faster_at_equal_bits(
+    gpu: devices.Device,
+    monkeypatch: pytest.MonkeyPatch,
+    fastest: str,
+    codes: tuple[int, ...],
+    verdict: bool,
+) -> None:
+    asked: list[dict[str, Any]] = []
+
+    def pick(device: devices.Device, kind: str, ways: dict[str, Any]) -> measure._Found:
+        asked.append(ways)
+        return measure._Found(fastest, {name: np.array([code]) for name, code in zip(ways, codes, strict=False)})
+
+    monkeypatch.setattr(measure, "_measure", pick)
+    able = {"kind": "discrete", "float64": True, "float16": True, "truncates_f64": True, "subgroup_sizes": (32, 32)}
+    for lacking in able:
+        without = replace(
+            gpu.target, **able | {lacking: {"kind": "integrated", "subgroup_sizes": (8, 32)}.get(lacking)}
+        )
+        monkeypatch.setattr(gpu, "target", without)
+        assert not measure.prefers_double(gpu) and not asked
+    monkeypatch.setattr(gpu, "target", replace(gpu.target, **able))
+    assert [measure.prefers_double(gpu) for _ in range(2)] == [verdict] * 2
+    assert [{name: way["double"] for name, way in ways.items()} for ways in asked] == [
+        {"double": True, "single": False}
+    ]
+
+
+def test_the_samples_are_run_in_each_way(gpu: devices.Device) -> None:
+    ways = {"registers": {"default": "registers"}, "impossible": {"no such argument": 1}}
+    found = measure._measure(gpu, "contraction", ways)
+    assert found.fastest == "registers" and list(found.outputs) == ["registers"]
