@@ -277,11 +277,7 @@ class Fragment(Carried):
             e.fragments[argument] = self
             return
         size = argument.type.size
-        if self.chunks is not None:
-            e.barrier()  # other invocations may still read operands
-            slot = e.slot_in(self.chunks.elements, size)
-        else:
-            slot = e.allocate(argument.element, size)
+        slot = e.allocate(argument.element, size) if self.chunks is None else self.chunks.slot(size)
         self.mine(lambda: self.blocks.results(e.lid, self.states, slot))
         e.barrier()
         e.bind_slot(argument, slot)

@@ -21,7 +21,7 @@ from .sm86.tensor_double import DoubleCore
 from .sm86.tensor_float import FloatCore
 
 if TYPE_CHECKING:
-    from .shared import SharedEmitter
+    from .shared import SharedEmitter, Slot
 
 CHUNK = 16
 Place = tuple[Value, Value]  # first row and column of an invocation's block
@@ -142,19 +142,19 @@ class _Elements(Array):
 
 
 class Chunks:
-    """Both operands of a loop's contraction. elements: their memory, which is the result's once the loop is over."""
+    """Both operands of a loop's contraction. Their memory is the result's once the loop is over."""
 
     def __init__(
         self, e: SharedEmitter, core: FloatCore, sides: tuple[_Side, _Side], outputs: int, flag: Array
     ) -> None:
         self.e, self.sides, self.flag = e, sides, flag
         self.core, self.finite = DoubleCore(core.rules), DoubleCore(core.rules, plain=True)
-        words = _words(sides, outputs)
-        e.shared_left -= 4 * words
-        array = e.b.shared(f"u32x{VECTOR}", words // VECTOR)
+        self.words = _words(sides, outputs)
+        e.shared_left -= 4 * self.words
+        array = e.b.shared(f"u32x{VECTOR}", self.words // VECTOR)
         sides[0].place(array, 0)
         sides[1].place(array, sum(sides[0].sizes))
-        self.elements = _Elements(array)
+        self.array = array
         tensor_double.round_toward_zero(e.b)
         e.dots_in_f64 = True
 
@@ -165,7 +165,7 @@ class Chunks:
         """None where something does not suit: the device, the program, the shapes, or the memory that is left."""
         if not e.target.double_dots or not tensor_double.serves(core.rules) or _uses_f64(e):
             return None
-        if op.a is op.b or block[0] * block[1] > e.target.accumulators:
+        if block[0] * block[1] > e.target.accumulators:
             return None
         if not all(e.uses.feeds_only_contractions(value) for value in (op.a, op.b)):
             return None
@@ -175,6 +175,12 @@ class Chunks:
         if any(side.load is None for side in sides) or 4 * _words(sides, outputs) > e.shared_left:
             return None
         return cls(e, core, sides, outputs, flag)
+
+    def slot(self, size: int) -> Slot:
+        """Memory of the result's codes, after a barrier: other invocations may still read operands."""
+        assert size <= self.words, (size, self.words)
+        self.e.barrier()
+        return self.e.slot_in(_Elements(self.array), size)
 
     def advance(
         self, mine: Callable[[Callable[[], None]], None], place: Place, states: list[list[Variable]], odd: Value

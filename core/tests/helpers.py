@@ -48,6 +48,14 @@ def llvmpipe() -> str:
     return "vulkan:llvmpipe"
 
 
+def only_llvmpipe() -> str:
+    """lavapipe, or a skip: for tests of what is so there alone."""
+    name = llvmpipe()
+    if "llvmpipe" not in name:
+        pytest.skip(f"Vulkan: {name} is under test, and this holds for lavapipe alone")
+    return name
+
+
 def swiftshader() -> str:
     """Path of SwiftShader's ICD file, named by PHOBOS_SWIFTSHADER, or a skip."""
     path = os.environ.get("PHOBOS_SWIFTSHADER", "")

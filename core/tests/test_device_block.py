@@ -70,6 +70,8 @@ def operand(rng: np.random.Generator, kind: str, shape: tuple[int, int]) -> NDAr
         case "few specials":  # whole tiles without one, tiles with one
             rare = rng.random(shape) < 0.002
             return np.where(rare, codes | 0x7C00, np.where(rng.random(shape) < 0.2, 0x8001, ordinary))
+        case "infinities":  # far between, of both signs, never NaN by themselves
+            return np.where(rng.random(shape) < 0.0005, codes & 0x8000 | 0x7C00, ordinary)
         case "zeros":  # whole groups of zeros, beside numbers of every size
             return np.where(rng.random(shape) < 0.8, codes & 0x8000, codes & 0xFBFF)
     return ordinary
@@ -109,7 +111,7 @@ def use(monkeypatch: pytest.MonkeyPatch, dots: str, **changes: Any) -> None:
     monkeypatch.setattr(run, "_launches", OrderedDict())
 
 
-@pytest.mark.parametrize("kind", ["ordinary", "finite", "few specials", "zeros"])
+@pytest.mark.parametrize("kind", ["ordinary", "finite", "few specials", "infinities", "zeros"])
 @pytest.mark.parametrize(
     ("case", "dot", "dots"),
     [
@@ -158,17 +160,28 @@ def tiled(m: int, n: int, k: int, threads: int) -> sim.Kernel:
     return found
 
 
-# blocks of 4 x 4 and 4 x 2, a chunk of k's and several; blocks of 8 x 4 take more registers than there are
-TILES = {(64, 64, 32, 256): True, (64, 32, 16, 128): True, (32, 64, 64, 128): True, (32, 32, 32, 128): True,
-         (64, 64, 32, 128): False}  # fmt: skip
+# blocks of 4 x 4 and 4 x 2, a chunk of k's and several, a result larger than its operands' memory; blocks of 8 x 4 take
+# more registers than there are
+TILES = {
+    (64, 64, 32, 256): True,
+    (64, 32, 16, 128): True,
+    (32, 64, 64, 128): True,
+    (32, 32, 32, 128): True,
+    (64, 128, 32, 512): True,
+    (64, 64, 32, 128): False,
+}
 
 
+@pytest.mark.parametrize("kind", ["finite", "zeros"])
 @pytest.mark.parametrize("tile", TILES, ids=str)
-def test_double_dots_of_every_block(tile: tuple[int, int, int, int], monkeypatch: pytest.MonkeyPatch) -> None:
-    use(monkeypatch, "double")
+def test_double_dots_of_every_block(
+    tile: tuple[int, int, int, int], kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use(monkeypatch, "double", shared_bytes=49152)
     m, n, _, _ = tile
     rng = np.random.default_rng(9)
-    a, b = operand(rng, "finite", (2 * m, 128)), operand(rng, "finite", (128, n))
+    a, b = operand(rng, kind, (2 * m, 128)), operand(rng, kind, (128, n))
+    a[:8] &= 0x8000
     c = np.zeros((2 * m, n), np.float32)
     assert agree(tiled(*tile), a.view(np.float16), b.view(np.float16), c, (2, 1)) == TILES[tile]
 
@@ -184,6 +197,24 @@ def test_double_dots_keep_seeds_of_every_size(monkeypatch: pytest.MonkeyPatch) -
     a[M // 2 : 3 * M // 4] &= 0x83FF  # subnormals
     b[:, : N // 2] &= 0x83FF
     assert agree(kernel("dot", "carried"), a.view(np.float16), b.view(np.float16), c, (2, 3))
+
+
+def test_double_dots_pass_seeds_that_are_no_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    use(monkeypatch, "double")
+    rng = np.random.default_rng(12)
+    a, b = (operand(rng, "ordinary", shape).view(np.float16) for shape in ((M, K), (K, N)))
+    c = rng.standard_normal((M, N)).astype(np.float32)
+    c[3, 5], c[40, 70], c[63, 95] = np.inf, -np.inf, np.nan
+    assert agree(kernel("dot", "carried"), a, b, c, (2, 3))
+
+
+def test_double_dots_of_a_slice_with_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    use(monkeypatch, "double")
+    text = KERNEL.format(b="N, K", slice="0 :+ 1, 0 :+ 1", acc="f32", seed="0.0", dot="dot_t", change="")
+    text = text.replace("    let b = B[0 :+ 1, 0 :+ 1]\n", "").replace("dot_t(a, b)", "dot_t(a, a)")
+    rng = np.random.default_rng(13)
+    a, b = (operand(rng, "finite", shape).view(np.float16) for shape in ((M, K), (N, K)))
+    assert agree(kernel_of(text), a, b, np.zeros((M, N), np.float32), (2, 3))
 
 
 MIXED = KERNEL.replace("C: tensor", "D: tensor<f64>[1], C: tensor").replace(

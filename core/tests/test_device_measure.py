@@ -13,11 +13,13 @@ from helpers import assert_codes
 from phobos_sim.binding import Bound
 from phobos_sim.gpu import device as devices
 from phobos_sim.gpu import measure, samples
+from phobos_sim.gpu.physical import INDEPENDENT_ROUNDING
 from phobos_sim.gpu.run import run
 from phobos_sim.isa import SM86
 from runtime_samples import device_name
 
 pytestmark = pytest.mark.device
+TRUNCATES = "shaderRoundingModeRTZFloat64"
 KINDS = ("contraction", "reduction", "pointwise")
 
 
@@ -113,3 +115,9 @@ def test_the_samples_are_run_in_each_way(gpu: devices.Device) -> None:
     ways = {"registers": {"default": "registers"}, "impossible": {"no such argument": 1}}
     found = measure._measure(gpu, "contraction", ways)
     assert found.fastest == "registers" and list(found.outputs) == ["registers"]
+
+
+def test_f64_alone_must_be_able_to_truncate(gpu: devices.Device) -> None:
+    """Where widths cannot be told to round apart, f16 and f32 arithmetic would truncate too."""
+    for controls, able in (((), False), ((TRUNCATES,), False), ((TRUNCATES, INDEPENDENT_ROUNDING), True)):
+        assert replace(gpu.info, float_controls=controls).target().truncates_f64 == able

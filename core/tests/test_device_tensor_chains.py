@@ -11,7 +11,7 @@ from helpers import assert_codes, llvmpipe
 from phobos_sim import isa
 from phobos_sim.formats import F16, F32, Codes
 from phobos_sim.gpu import device as devices
-from phobos_sim.gpu import execute_matrix
+from phobos_sim.gpu import execute_matrix, probe
 from phobos_sim.gpu.sm86 import chains
 from phobos_sim.gpu.target import Target
 from phobos_sim.isa import SM86, Instruction
@@ -34,7 +34,9 @@ def device() -> devices.Device:
 
 
 def check(row: Instruction, a: Codes, b: Codes, c: Codes, form: str | None) -> None:
-    """a [t, m, k], b [t, k, n], c [t, m, n]: every tile's chain."""
+    """a [t, m, k], b [t, k, n], c [t, m, n]: every tile's chain. Skips forms that a GPU's probe does not choose."""
+    if form is not None and not device().target.is_cpu and probe.verdict(device(), [row.key])[row.key] != form:
+        pytest.skip(f"Vulkan: {device().name} computes {row.key} in another form")
     expected = np.stack([reference.chain(row, *tile) for tile in zip(a, b, c)])
     assert_codes(execute_matrix.run(device(), row, a, b, c, SM86, form), expected, f"{row.key} {form}")
 

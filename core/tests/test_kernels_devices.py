@@ -19,7 +19,7 @@ from typing import Any
 
 import kernel_checks
 import pytest
-from helpers import llvmpipe, swiftshader
+from helpers import llvmpipe, only_llvmpipe, swiftshader
 from kernel_cases import ALL, Case
 from kernel_runs import constants_of, facts, on_device
 from phobos_sim.errors import UnavailableError
@@ -68,9 +68,9 @@ def test_integer_chains_that_would_unroll_go_to_memory(kernel: str) -> None:
     case = _case(kernel)
     with facts(float64=False):
         case.agree(only=[None])
-        launched, _ = on_device(case.load(), case.grid, case.make(), llvmpipe())
+        launched, _ = on_device(case.load(), case.grid, case.make(), only_llvmpipe())
     assert launched.form == "shared" and "integer arithmetic" in "".join(launched.notes)
-    launched, _ = on_device(case.load(), case.grid, case.make(), llvmpipe())
+    launched, _ = on_device(case.load(), case.grid, case.make(), only_llvmpipe())
     assert "integer arithmetic" not in "".join(launched.notes)
 
 
@@ -132,7 +132,7 @@ def _wrong(report: dict[str, Any], wide: bool) -> dict[str, str]:
 
 @pytest.mark.parametrize("width, lanes", [("128", 4), ("512", 16)])
 def test_kernels_on_other_vectors(width: str, lanes: int) -> None:
-    llvmpipe()
+    only_llvmpipe()
     report = elsewhere(("LP_NATIVE_VECTOR_WIDTH", width))
     assert report["lanes"] == lanes
     assert len(report["cases"]) > 40

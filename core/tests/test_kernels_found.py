@@ -7,6 +7,7 @@ from typing import Any
 import kernel_runs as kr
 import numpy as np
 import pytest
+from helpers import only_llvmpipe
 from phobos_sim.gpu import mapping
 from phobos_sim.lang.kernel import Kernel
 
@@ -121,6 +122,7 @@ def test_rows_whose_width_is_no_multiple_of_a_chunk_are_not_unrolled(
     body: str, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A shader of megabytes takes a driver minutes; `most` is in KiB."""
+    only_llvmpipe()
     sizes: list[int] = []
     emit = mapping.emit
 
