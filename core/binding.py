@@ -143,8 +143,10 @@ def _integer(value: Any) -> int | None:
 def _aliases(program: Program, tensors: Mapping[str, np.ndarray]) -> dict[str, str]:
     """tensor -> first tensor that is the same array; partial overlap is an error where one of the two is written."""
     aliases: dict[str, str] = {}
+    firsts_at: dict[tuple[int, int, np.dtype], str] = {}
     for name, codes in tensors.items():
-        aliases[name] = next((aliases[other] for other in aliases if _is_same(codes, tensors[other])), name)
+        place = (codes.__array_interface__["data"][0], codes.nbytes, codes.dtype)
+        aliases[name] = firsts_at.setdefault(place, name) if codes.nbytes else name
     firsts = list(dict.fromkeys(aliases.values()))
     written = {aliases[name] for name in program.written()}
     for i, name in enumerate(firsts):
@@ -155,10 +157,6 @@ def _aliases(program: Program, tensors: Mapping[str, np.ndarray]) -> dict[str, s
                     "and one of them is written; pass a copy"
                 )
     return aliases
-
-
-def _is_same(a: np.ndarray, b: np.ndarray) -> bool:
-    return a.ctypes.data == b.ctypes.data and a.nbytes == b.nbytes > 0 and a.dtype == b.dtype
 
 
 def check_arch(program: Program, arch: str) -> None:

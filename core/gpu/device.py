@@ -64,6 +64,8 @@ class Device:
         vk = self.vk = api()
         self.info, self.physical = info, physical
         self.target: Target = info.target()
+        #: Answers of the probe: instructions asked for -> the target then, and with their forms (`probe.target_for`).
+        self.targets: dict[tuple[tuple[str, ...], str | None], tuple[Target, Target]] = {}
         self.lock = threading.RLock()
         self.alive = False
         priorities = vk.ffi.new("float[]", [1.0])

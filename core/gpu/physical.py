@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from .target import Target
@@ -124,7 +125,7 @@ class DeviceInfo:
         wanted = {"subgroupSizeControl", "computeFullSubgroups", "requiredSubgroupSizeInCompute"}
         return wanted <= set(self.features) and low <= self.subgroup_size <= high
 
-    @property
+    @cached_property
     def identity(self) -> str:
         """A hash that names device, driver and vector width, for the keys of caches on disk.
 

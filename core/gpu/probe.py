@@ -54,7 +54,16 @@ def target_for(device: Device, keys: Iterable[str], instructions: str | None = N
     instructions: None takes each row's verdict; ``integer`` the integer form of every row; ``native`` is as None, but
     a row that has further forms, none of them exact, raises UnavailableError instead of using its integer form.
     """
-    wanted = _closure(keys)
+    question = (tuple(keys), instructions)
+    before, answer = device.targets.get(question, (None, None))
+    if answer is not None and before is device.target and device.info.identity in _known:
+        return answer
+    found = _target_for(device, _closure(question[0]), instructions)
+    device.targets[question] = device.target, found
+    return found
+
+
+def _target_for(device: Device, wanted: tuple[str, ...], instructions: str | None) -> Target:
     if instructions == INTEGER:
         return replace(device.target, forms=dict.fromkeys(wanted, INTEGER))
     forms = verdict(device, wanted)
@@ -81,7 +90,8 @@ def verdict(device: Device, keys: Iterable[str] | None = None) -> dict[str, str]
         known |= found
         if asked:
             _save(device, known)
-    device.target = replace(device.target, forms=dict(known), fused_fma=known.get("FFMA") == "native")
+    if device.target.forms != known:
+        device.target = replace(device.target, forms=dict(known), fused_fma=known.get("FFMA") == "native")
     return {key: known[key] for key in wanted}
 
 

@@ -89,7 +89,7 @@ class Schedule:
 
 
 def has_barrier(program: Program) -> bool:
-    return any(isinstance(op, GridBarrier) for op in walk(program.body))
+    return any(isinstance(op, GridBarrier) for op in program.ops)
 
 
 def schedule(program: Program) -> Schedule:

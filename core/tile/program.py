@@ -439,11 +439,19 @@ class Program:
         """All operations, in program order."""
         return tuple(walk(self.body))
 
-    def written(self) -> set[str]:
-        return {op.tensor for op in self.ops if isinstance(op, Store)}
+    def written(self) -> frozenset[str]:
+        return self._written
 
-    def contractions(self) -> list[Contract]:
-        return [op for op in self.ops if isinstance(op, Contract)]
+    @cached_property
+    def _written(self) -> frozenset[str]:
+        return frozenset(op.tensor for op in self.ops if isinstance(op, Store))
+
+    def contractions(self) -> tuple[Contract, ...]:
+        return self._contractions
+
+    @cached_property
+    def _contractions(self) -> tuple[Contract, ...]:
+        return tuple(op for op in self.ops if isinstance(op, Contract))
 
 
 def walk(block: Block) -> Iterator[Op]:
