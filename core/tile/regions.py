@@ -37,6 +37,7 @@ from .program import (
 UNSUPPORTED = (ArgMax, Scan, Transpose, Reshape, Extract, Insert, Gather, GridBarrier)
 MAX_REGISTERS = 512  # per lane and tile, beyond which tiles belong in memory
 WIDEST = 8
+MOST_BLOCKS = 4  # row blocks of a lane: beyond, wider rows pay more
 
 
 class NoMapping(Exception):
@@ -163,11 +164,12 @@ def _finish(found: Classes, layout: Layout, cuts: dict[Axis, int]) -> Plan:
 def _contraction_plan(
     found: Classes, lanes: int, contracts: list[Contract], reduces: list[Reduce], allowed: _Allowed, outputs: int
 ) -> Plan:
-    """lane = row. A unit has 8 columns and as many row blocks as make up `outputs`; one block where dots are many."""
+    """lane = row. A unit has 8 columns and as many row blocks as make up `outputs`, then more columns; one block where
+    dots are many."""
     cuts: dict[Axis, int] = {}
     rows = _classes(found, [(c.result, 0) for c in contracts])
     columns = _classes(found, [(c.result, 1) for c in contracts])
-    blocks = max(1, outputs // WIDEST) if len(contracts) == 1 else 1
+    blocks = max(1, min(MOST_BLOCKS, outputs // WIDEST)) if len(contracts) == 1 else 1
     for cls in rows:
         if allowed(cls) and len(rows) == 1:
             cuts[cls] = _slab(found.extent[cls], blocks * lanes, lanes)

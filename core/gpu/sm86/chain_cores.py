@@ -64,7 +64,7 @@ class SingleCore:
 
     def __init__(self, form: str) -> None:
         self.form = form
-        self.outputs = 16 if form == "double" else 32
+        self.outputs = 16 if form == "double" else 64  # as in `integer_tensor`
 
     def operand(self, e: Builder, code: Value, side: int | None = None) -> Operand:
         return (code.f,)

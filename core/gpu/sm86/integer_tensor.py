@@ -24,7 +24,7 @@ class IntegerTensorCore:
     """
 
     form = "integer"
-    outputs = 32
+    outputs = 64  # less than that, and loads are most of the work
 
     def __init__(self, instruction: Instruction) -> None:
         options = instruction.keywords
