@@ -271,7 +271,8 @@ def cooperative(found: Json) -> str:
     rows = []
     for kernel in [name for name in found if name.startswith("hmma_")]:
         for row in found[kernel]["rates"]:
-            rows.append([kernel, row["size"], row["ran"], row["median_s"], row["tmac_per_s"]])
+            sampled = f"{row['sampled_differing']} of {row['sampled']}" if "sampled" in row else ""
+            rows.append([kernel, row["size"], row["ran"], row["median_s"], row["tmac_per_s"], sampled])
     said = []
     for kernel in [name for name in found if name.startswith("hmma_")]:
         for arch in ("sm_86", "sm_90"):
@@ -280,7 +281,9 @@ def cooperative(found: Json) -> str:
             said.append([kernel, arch, part["results"], part["differing"], label])
     return (
         f"### {found['device']}\n\n"
-        + table(["kernel", "size", "form that ran", "s", "TMAC/s"], rows)
+        + table(
+            ["kernel", "size", "form that ran", "s", "TMAC/s", "sampled results that differ from the reference"], rows
+        )
         + '\n`mode="cooperative"` against the exact form on ordinary values:\n\n'
         + table(["kernel", "arch", "results", "differing", "labelled"], said)
         + f"\n`script/bench cooperative`, driver {found['driver']}.\n"

@@ -246,7 +246,7 @@ def test_a_function_may_declare_its_types() -> None:
 def test_functions_that_call_each_other_twice_at_every_level_end() -> None:
     functions = "fn f0(x) { return x }\n"
     functions += "".join(f"fn f{i}(x) {{ return f{i - 1}(x) + f{i - 1}(x) }}\n" for i in range(1, 40))
-    assert body("A: tensor<i64>[4]", "A[0] = f8(1)", "", functions).contractions() == []
+    assert body("A: tensor<i64>[4]", "A[0] = f8(1)", "", functions).contractions() == ()
     with pytest.raises(KernelError, match="more than 4096 calls"):
         body("A: tensor<i64>[4]", "A[0] = f39(1)", "", functions)
 
