@@ -41,8 +41,11 @@ def cases(kernel: sim.Kernel, size: int) -> dict[str, Callable[[], Any]]:
     x, y = (v.astype(np.float32) for v in (a, b))
     device = os.environ.get("PHOBOS_DEVICE", "vulkan")
 
+    tile = kernel.program().contractions()[0].result.shape
+
     def launch(**options: Any) -> float:
-        return kernel.launch((size // 64, size // 64), a, b, c, **{"device": device, **options}).seconds
+        grid = tuple(size // extent for extent in tile)
+        return kernel.launch(grid, a, b, c, **{"device": device, **options}).seconds
 
     found: dict[str, Callable[[], Any]] = {"default": launch}
     if dtypes[0] != "int8":
