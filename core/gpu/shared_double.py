@@ -17,7 +17,7 @@ from ..tile import program as tp
 from . import shared_stage
 from .shared_stage import VECTOR, Chore
 from .sm86 import tensor_double
-from .sm86.tensor_double import DoubleCore
+from .sm86.tensor_double import DoubleCore, DoubleHalfCore
 from .sm86.tensor_float import FloatCore
 
 if TYPE_CHECKING:
@@ -113,8 +113,8 @@ class _Group:
     def __init__(self, side: _Side, group: Value, line: Value, count: int) -> None:
         self.side, self.group, self.at = side, group, (line, count)
 
-    def exponents(self, j: int | Value) -> list[Value]:
-        words = self.side.exponents.load(self.group * (self.side.width // 2) + j, *self.at)
+    def exponents(self, pair: int | Value) -> list[Value]:
+        words = self.side.exponents.load(self.group * (self.side.width // 2) + pair, *self.at)
         return [self.side.e.b.bitcast(word, "f16x2") for word in words]
 
     def magnitudes(self, k: int | Value) -> list[Value]:
@@ -148,7 +148,7 @@ class Chunks:
         self, e: SharedEmitter, core: FloatCore, sides: tuple[_Side, _Side], outputs: int, flag: Array
     ) -> None:
         self.e, self.sides, self.flag = e, sides, flag
-        self.core, self.finite = DoubleCore(core.rules), DoubleCore(core.rules, plain=True)
+        self.core, self.finite = (tensor_double.core_of(core.rules, plain) for plain in (False, True))
         self.words = _words(sides, outputs)
         e.shared_left -= 4 * self.words
         array = e.b.shared(f"u32x{VECTOR}", self.words // VECTOR)
@@ -189,7 +189,7 @@ class Chunks:
         e, b = self.e, self.e.b
         (left, right), (row, column) = self.sides, place
 
-        def walk(core: DoubleCore) -> None:
+        def walk(core: DoubleCore | DoubleHalfCore) -> None:
             def group(g: Value) -> None:
                 columns = _Group(right, g, column, len(states[0]))
                 if core.plain:

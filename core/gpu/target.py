@@ -28,7 +28,7 @@ class Target:
     """Facts of one device and driver.
 
     truncates_f64: whether a shader can ask that its f64 arithmetic rounds toward zero, and no other. double_dots:
-        whether dots are to make use of that (`measure.prefers_double`).
+        whether dots of f16 are to make use of that (`measure.prefers_double`).
     denorm_preserve: whether a shader can ask that 32-bit subnormals are kept; every shader then does.
     forms: the probe's verdict, instruction key -> name of the fastest emitter form that gave exact results
         (``native``, ``double``, ... or ``integer``); an instruction that is not in it uses its integer form.

@@ -122,6 +122,7 @@ def use(monkeypatch: pytest.MonkeyPatch, dots: str, **changes: Any) -> None:
         ("f16", "dot", "single"),
         ("carried", "dot", "double"),
         ("carried", "dot_t", "double"),
+        ("f16", "dot", "double"),
     ],
 )
 def test_the_block_gives_the_reference_codes(

@@ -1,4 +1,4 @@
-"""HMMA with f16 operands and f32 results on f64 multiply-adds that round toward zero, for a block of outputs.
+"""HMMA with f16 operands on f64 multiply-adds that round toward zero, for a block of outputs.
 
 A group's sum is the low word of an f64 accumulator M + T with M = 2^(52 + E - F). The last place of such a number is
 the unit 2^(E - F), so that a multiply-add which rounds toward zero truncates the product that it adds (R5). It adds
@@ -11,13 +11,15 @@ or with a word of ones, and of two in a row one remains: the `turns`, where the 
    both numbers of the subtraction that takes M away.
 3. Nominal exponents are small integers in f16 floats, two to a word: 1024 + e in a, e in b. The largest of their sums
    then has its value in its low bits, and -64 for a zero stays below every product of two others (R3).
-4. Where all products are zero, E is -30 or the addend's own. The addend then stays as it is: it is 0, at least 2^-30,
-   or the result of an earlier group, whose unit was 2^-53 or more. What else a seed may be is odd (`is_odd`).
-5. T 2^(E - F) is exact in f64, and a mask leaves its 24 leading bits (R7). No finite sum is near f32's limits.
+4. f32 results (`DoubleCore`): a state is an f64 whose words are shifted from the f32 code's (`of_code`), so that every
+   code has one and comes back. T 2^(E - F) is exact in f64, and a mask leaves its 24 leading bits (R7). No finite sum
+   is near f32's limits. Where all products are zero, E is -30 or the addend's own. The addend then stays as it is: it
+   is 0, at least 2^-30, or the result of an earlier group, whose unit was 2^-53 or more. What else a seed may be is odd
+   (`is_odd`).
+5. f16 results (`DoubleHalfCore`): states and all that follows the sum are `tensor_float`'s.
 6. R9: as in `tensor_float`, the f32 sum of all terms tells what is infinite or NaN, where anything staged or seeded is.
 
-A state is an f64 whose words are shifted from the f32 code's (`of_code`): every code has one, and comes back. All else
-that a shader computes in f64 would round toward zero as well, so only one that has nothing else may do this.
+All else that a shader computes in f64 would round toward zero as well, so only one that has nothing else may do this.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from typing import Protocol
 from ...formats import F16, F32
 from ...spirv.builder import DONT_UNROLL, Builder, Value, Variable
 from .tensor import SIGN, Rules
-from .tensor_float import FloatCore, State, unpack_half
+from .tensor_float import FloatCore, SignedSum, State, unpack_half
 
 OFFSET = (1023 - 127) << 20  # between the exponent fields of f64 and f32, in a high word
 FIELD = 0x7FF00000
@@ -43,8 +45,8 @@ MAGNITUDES = 0x7FFF7FFF  # of two f16 codes
 class Lines(Protocol):
     """What is staged of one operand, for one group: of each of a block's rows or columns."""
 
-    def exponents(self, j: int | Value) -> list[Value]:
-        """f16x2 of the k's 2j and 2j + 1."""
+    def exponents(self, pair: int | Value) -> list[Value]:
+        """f16x2 of the k's 2 pair and 2 pair + 1."""
         ...
 
     def magnitudes(self, k: int | Value) -> list[Value]:
@@ -61,7 +63,7 @@ class Lines(Protocol):
 
 
 def serves(r: Rules) -> bool:
-    return r.operand is F16 and r.result is F32 and r.largest_sum < 1 << 31
+    return r.operand is F16 and r.largest_sum < 1 << 31
 
 
 # ---- toward zero -------------------------------------------------------------------------------------------------
@@ -106,7 +108,7 @@ def code_of(e: Builder, state: Value) -> Value:
 
 
 class DoubleCore(FloatCore):
-    """`FloatCore` with states in f64; its steps are `advance`."""
+    """f32 results. The steps of this core are `advance`."""
 
     def seed(self, e: Builder, code: Value) -> State:
         return (of_code(e, super().seed(e, code)[0]),)
@@ -114,19 +116,61 @@ class DoubleCore(FloatCore):
     def result(self, e: Builder, acc: State) -> Value:
         return super().result(e, (code_of(e, acc[0]),))
 
+    def addend(self, acc: State) -> Value:
+        return code_of(acc[0].b, acc[0]).f
+
     def is_odd(self, e: Builder, acc: State) -> Value:
         """Whether an addend is infinite, NaN, or nonzero and below 2^`LOWEST`."""
-        magnitude = code_of(e, acc[0]) & ~SIGN
+        magnitude = self.addend(acc).bits & ~SIGN
         small = (magnitude - 1) < ((127 + LOWEST) << 23) - 1  # and not 0
         return (magnitude >= F32.infinity) | small
+
+    def start(self, e: Builder, acc: State, top: Value) -> tuple[Value, Value]:
+        """(M + T of the addend, what `finish` wants to know). top: the products' largest exponent, see `_top`."""
+        _, high = words(e, acc[0])
+        largest = (top << 20) + (((1023 + LOWEST - NOTHING) << 20) & 0xFFFFFFFF)
+        exponent = e.max(largest, high & FIELD) + ((52 - self.rules.fraction_bits) << 20)
+        sign = (high.i >> 31).u
+        low, high = words(e, add(e, e.ext("FAbs", "f64", acc[0]), of_words(e, sign, exponent)))
+        return of_words(e, low ^ sign, high), top
+
+    def finish(self, e: Builder, acc: State, total: Value, flipped: Value, top: Value, float_sum: Value) -> State:
+        """The next state. flipped: T in two's complement with its top bit the other way round; total: has M."""
+        high = words(e, total)[1]
+        low, high = words(e, of_words(e, flipped, high) - of_words(e, e.u32(SIGN), high))  # M + T + 2^31, M + 2^31
+        state = of_words(e, low & KEPT, high)
+        if self.plain:
+            return (state,)
+        state = e.select((top & 0xFFFF).eq(NOTHING), acc[0], state)
+        special = (float_sum.bits & ~SIGN) >= F32.infinity
+        return (e.select(special, of_code(e, float_sum.bits), state),)
+
+
+class DoubleHalfCore(FloatCore):
+    """f16 results. See `DoubleCore`."""
+
+    def start(self, e: Builder, acc: State, top: Value) -> tuple[Value, Value]:
+        field = self.raised(e, acc, (top << 23) + (((254 + LOWEST - NOTHING) << 23) & 0xFFFFFFFF))
+        low = e.convert(self.addend(acc) * self.scale(e, field), "i32").u
+        return of_words(e, low, (field >> 3) + ((1023 - 254 + 52 - self.rules.fraction_bits) << 20)), field
+
+    def finish(self, e: Builder, acc: State, total: Value, flipped: Value, top: Value, float_sum: Value) -> State:
+        summed = SignedSum(e, self.rules)
+        summed.add((flipped ^ SIGN).i)
+        return self.next_state(e, acc, summed, top, float_sum)
+
+
+def core_of(r: Rules, plain: bool) -> DoubleCore | DoubleHalfCore:
+    return DoubleCore(r, plain) if r.result is F32 else DoubleHalfCore(r, plain)
 
 
 # ---- one group ---------------------------------------------------------------------------------------------------
 
 
-def advance(e: Builder, core: DoubleCore, states: list[list[Variable]], a: Lines, b: Lines) -> None:
+def advance(e: Builder, core: DoubleCore | DoubleHalfCore, states: list[list[Variable]], a: Lines, b: Lines) -> None:
     """states[row][column] to the next. core.plain: nothing is infinite, NaN or odd."""
     places = [(i, j) for i in range(len(states)) for j in range(len(states[0]))]
+    acc = {(i, j): (states[i][j].load(),) for i, j in places}
     nothing = e.bitcast(e.u32(NOTHING << 16 | NOTHING), "f16x2")
     largest = {at: e.variable("f16x2", nothing) for at in places}
 
@@ -137,15 +181,16 @@ def advance(e: Builder, core: DoubleCore, states: list[list[Variable]], a: Lines
         else:
             e.loop(count, body, DONT_UNROLL)
 
-    def compare(j: int | Value) -> None:
-        x, y = a.exponents(j), b.exponents(j)
-        for i, j_ in places:
-            largest[i, j_].store(e.max(largest[i, j_].load(), x[i] + y[j_]))
+    def compare(pair: int | Value) -> None:
+        x, y = a.exponents(pair), b.exponents(pair)
+        for i, j in places:
+            largest[i, j].store(e.max(largest[i, j].load(), x[i] + y[j]))
 
     over(core.width // 2, compare)
-    tops = {at: _top(e, largest[at].load()) for at in places}
-    totals = {(i, j): e.variable("f64", _start(e, core.rules, states[i][j].load(), tops[i, j])) for i, j in places}
-    special = None if core.plain else _Special(e, states)
+    starts = {at: core.start(e, acc[at], _top(e, largest[at].load())) for at in places}
+    totals = {at: e.variable("f64", total) for at, (total, _) in starts.items()}
+    sums = {} if core.plain else {at: e.variable("f32", core.addend(acc[at])) for at in places}
+    signs = _Signs(e, len(states), len(states[0])) if sums else None
 
     def accumulate(k: int | Value) -> None:
         x, y, s, t = a.magnitudes(k), b.magnitudes(k), a.turns(k), b.turns(k)
@@ -153,59 +198,41 @@ def advance(e: Builder, core: DoubleCore, states: list[list[Variable]], a: Lines
         for i, j in places:
             low, high = words(e, totals[i, j].load())
             totals[i, j].store(multiply_add(e, p[i], q[j], of_words(e, low ^ s[i] ^ t[j], high)))
-        if special is not None:
-            special.add((x, y), (s, t))
+        if signs is not None:
+            u, v = signs.values((x, y), (s, t))
+            for i, j in places:
+                sums[i, j].store(sums[i, j].load() + u[i] * v[j])
 
     over(core.width, accumulate)
     s, t = a.ends(), b.ends()
     for i, j in places:
-        low, high = words(e, totals[i, j].load())
-        # T in two's complement with its top bit flipped, so that M + T + 2^31 less M + 2^31 is T
-        low, high = words(e, of_words(e, low ^ s[i] ^ t[j], high) - of_words(e, e.u32(SIGN), high))
-        state = of_words(e, low & KEPT, high)
-        if special is not None:
-            state = special.choose(i, j, tops[i, j], state)
-        states[i][j].store(state)
+        total = totals[i, j].load()
+        flipped = words(e, total)[0] ^ s[i] ^ t[j]
+        float_sum = sums[i, j].load() if sums else core.addend(acc[i, j])
+        states[i][j].store(core.finish(e, acc[i, j], total, flipped, starts[i, j][1], float_sum)[0])
 
 
 def _top(e: Builder, largest: Value) -> Value:
-    """The larger half, in the low half of a word."""
+    """The larger half, in the low half of a word: 1024 in f16 and the largest exponent less `LOWEST`."""
     half = e.max(e.extract(largest, 0), e.extract(largest, 1))
     return e.bitcast(e.vector(half, half), "u32")
 
 
-def _start(e: Builder, r: Rules, state: Value, top: Value) -> Value:
-    """R3 to R5 for the addend: M + T."""
-    _, high = words(e, state)
-    largest = (top << 20) + (((1023 + LOWEST - NOTHING) << 20) & 0xFFFFFFFF)
-    exponent = e.max(largest, high & FIELD) + ((52 - r.fraction_bits) << 20)
-    sign = (high.i >> 31).u
-    low, high = words(e, add(e, e.ext("FAbs", "f64", state), of_words(e, sign, exponent)))
-    return of_words(e, low ^ sign, high)
+class _Signs:
+    """Signs of both operands as k goes on, for their values in f32."""
 
+    def __init__(self, e: Builder, rows: int, columns: int) -> None:
+        self.signs = tuple([e.variable("u32", 0) for _ in range(n)] for n in (rows, columns))
 
-class _Special:
-    """What a group needs where something may be infinite, NaN or odd: sums in f32, and the addends as they were."""
-
-    def __init__(self, e: Builder, states: list[list[Variable]]) -> None:
-        self.e, self.states = e, states
-        self.sums = [[e.variable("f32", code_of(e, v.load()).f) for v in row] for row in states]
-        self.signs = tuple([e.variable("u32", 0) for _ in range(n)] for n in (len(states), len(states[0])))
-
-    def add(self, magnitudes: tuple[list[Value], list[Value]], turns: tuple[list[Value], list[Value]]) -> None:
-        values = []
+    def values(
+        self, magnitudes: tuple[list[Value], list[Value]], turns: tuple[list[Value], list[Value]]
+    ) -> list[list[Value]]:
+        found = []
         for signs, highs, changes in zip(self.signs, magnitudes, turns, strict=True):
             for sign, change in zip(signs, changes, strict=True):
                 sign.store(sign.load() ^ change)
-            values.append([((high - OFFSET) << 3 | v.load() & SIGN).f for high, v in zip(highs, signs, strict=True)])
-        for x, row in zip(values[0], self.sums, strict=True):
-            for y, total in zip(values[1], row, strict=True):
-                total.store(total.load() + x * y)
-
-    def choose(self, i: int, j: int, top: Value, state: Value) -> Value:
-        e, code = self.e, self.sums[i][j].load().bits
-        state = e.select((top & 0xFFFF).eq(NOTHING), self.states[i][j].load(), state)
-        return e.select((code & ~SIGN) >= F32.infinity, of_code(e, code), state)
+            found.append([((high - OFFSET) << 3 | v.load() & SIGN).f for high, v in zip(highs, signs, strict=True)])
+        return found
 
 
 # ---- staging -----------------------------------------------------------------------------------------------------
