@@ -72,6 +72,12 @@ def operand(rng: np.random.Generator, kind: str, shape: tuple[int, int]) -> NDAr
             return np.where(rare, codes | 0x7C00, np.where(rng.random(shape) < 0.2, 0x8001, ordinary))
         case "infinities":  # far between, of both signs, never NaN by themselves
             return np.where(rng.random(shape) < 0.0005, codes & 0x8000 | 0x7C00, ordinary)
+        case "cancelling":  # the first two products of a group, which decide where the others are cut off
+            out = (rng.standard_normal(shape) * 2.0**-5).astype(np.float16)
+            along_k = np.moveaxis(out, 0 if shape == (K, N) else 1, 0)  # a view
+            along_k[0::8] = rng.standard_normal(along_k[0::8].shape) * 2.0**7
+            along_k[1::8] = -along_k[0::8] if shape == (M, K) else along_k[0::8]
+            return out.view(np.uint16)
         case "zeros":  # whole groups of zeros, beside numbers of every size
             return np.where(rng.random(shape) < 0.8, codes & 0x8000, codes & 0xFBFF)
     return ordinary
@@ -111,7 +117,7 @@ def use(monkeypatch: pytest.MonkeyPatch, dots: str, **changes: Any) -> None:
     monkeypatch.setattr(run, "_launches", OrderedDict())
 
 
-@pytest.mark.parametrize("kind", ["ordinary", "finite", "few specials", "infinities", "zeros"])
+@pytest.mark.parametrize("kind", ["ordinary", "finite", "few specials", "infinities", "cancelling", "zeros"])
 @pytest.mark.parametrize(
     ("case", "dot", "dots"),
     [

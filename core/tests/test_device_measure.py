@@ -121,3 +121,13 @@ def test_f64_alone_must_be_able_to_truncate(gpu: devices.Device) -> None:
     """Where widths cannot be told to round apart, f16 and f32 arithmetic would truncate too."""
     for controls, able in (((), False), ((TRUNCATES,), False), ((TRUNCATES, INDEPENDENT_ROUNDING), True)):
         assert replace(gpu.info, float_controls=controls).target().truncates_f64 == able
+
+
+@pytest.mark.parametrize(("unit", "calls"), [(1e-3, 6), (1.0, 2)])
+def test_ways_are_timed_in_turn(gpu: devices.Device, monkeypatch: pytest.MonkeyPatch, unit: float, calls: int) -> None:
+    """The best of each counts; one after the other, `second` would be the faster. A long round is the last one."""
+    left = [1.0, 5.0, 9.0, 9.0, 0.5, 9.0]
+    monkeypatch.setattr(measure, "_timed", lambda device, launch: unit * left.pop(0))
+    ways = {name: {"default": "registers"} for name in ("first", "second")}
+    assert measure._measure(gpu, "pointwise", ways).fastest == "first"
+    assert len(left) == 6 - calls
