@@ -19,7 +19,6 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-import os
 import sys
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -30,9 +29,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from . import __version__, expectation, log
+from . import __version__, expectation, limits, log
 from .binding import Bound
-from .errors import DifferenceError, DispatchTimeout, LaunchError, LoopLimitError, PhobosError, UsageError
+from .errors import DifferenceError, DispatchTimeout, LaunchError, LoopLimitError, PhobosError
 from .formats import Codes, Format
 from .launch import How, Outcome, execute, prepare
 from .tile.program import While, walk
@@ -118,7 +117,7 @@ def run(
         found = search.again(kept)
         if found is not None:
             return found
-    limit = _limit()
+    limit = limits.limit(limits.TUNE_VARIANTS, MAX_VARIANTS)
     bound, outcome, tuning = search.all(variants[:limit], len(variants[limit:]), problem)
     remember(problem, tuning)
     log.debug(f"kernel {kernel.name}: {tuning}")
@@ -138,13 +137,6 @@ def _variants(kernel: Kernel) -> list[dict[str, int]]:
         if constants not in found:
             found.append(constants)
     return found
-
-
-def _limit() -> int:
-    text = os.environ.get("PHOBOS_TUNE_VARIANTS", "") or str(MAX_VARIANTS)
-    if not text.isdecimal() or not int(text):
-        raise UsageError(f"PHOBOS_TUNE_VARIANTS={text}: give a number of variants, at least 1")
-    return int(text)
 
 
 def _guarded(grid: Any) -> Any:

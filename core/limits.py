@@ -1,4 +1,4 @@
-"""Limits that a user may set: how many trips a loop may make before it is taken for endless."""
+"""Limits that a user may set by variables of the environment, each a whole number of at least 1."""
 
 from __future__ import annotations
 
@@ -6,14 +6,18 @@ import os
 
 from .errors import UsageError
 
-VARIABLE = "PHOBOS_MAX_TRIPS"
+MAX_TRIPS = "PHOBOS_MAX_TRIPS"  # of a loop, before it is taken for endless
+TUNE_VARIANTS = "PHOBOS_TUNE_VARIANTS"  # that an autotune search tries
+RECORDING_LIMIT = "PHOBOS_RECORDING_LIMIT"  # bytes that a recording may unpack to
+
+_COUNTED = {MAX_TRIPS: "loop trips", TUNE_VARIANTS: "variants", RECORDING_LIMIT: "bytes"}
 
 
-def max_trips(default: int) -> int:
-    """PHOBOS_MAX_TRIPS; the default of a backend where it is not set or empty."""
-    text = os.environ.get(VARIABLE, "").strip()
+def limit(variable: str, default: int) -> int:
+    """The variable's number; the default where it is not set or empty. Errors: `UsageError`."""
+    text = os.environ.get(variable, "").strip()
     if not text:
         return default
     if not text.isascii() or not text.isdigit() or int(text) < 1:
-        raise UsageError(f"{VARIABLE} is {text!r}; it is a number of loop trips, at least 1")
+        raise UsageError(f"{variable} is {text!r}; it is a number of {_COUNTED[variable]}, at least 1")
     return int(text)

@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .. import isa, log
+from .. import isa, limits, log
 from ..errors import LoopLimitError, UnavailableError
 from ..isa import Arch
-from ..limits import VARIABLE, max_trips
 from ..tile import program as tp
 from . import cooperative, mapping, measure, parts, probe
 from .access import stored_bits
@@ -286,7 +285,7 @@ class _Dispatch:
         if self.status is None:
             return 0
         budget = self.target.loop_budget
-        return max_trips(MAX_TRIPS) if budget is None else max(0, budget - self.ready.total)
+        return limits.limit(limits.MAX_TRIPS, MAX_TRIPS) if budget is None else max(0, budget - self.ready.total)
 
     def _parameters(self) -> list[int]:
         words: list[int] = []
@@ -332,8 +331,8 @@ class _Dispatch:
             place = f"{self.bound.program.body.ops[0].span.source.path}:{line}"
             did_not_end = f"{place}: a loop of kernel {self.bound.program.name} did not end within"
             if self.target.loop_budget is None:
-                raise LoopLimitError(f"{did_not_end} {self.trips} trips; if it is meant to, raise {VARIABLE}")
+                raise LoopLimitError(f"{did_not_end} {self.trips} trips; if it is meant to, raise {limits.MAX_TRIPS}")
             raise LoopLimitError(
                 f"{did_not_end} the {self.target.loop_budget} trips that {self.target.name} can count in one dispatch. "
-                f"Bound the loop, or use device='reference' ({VARIABLE})."
+                f"Bound the loop, or use device='reference' ({limits.MAX_TRIPS})."
             )

@@ -13,7 +13,6 @@ Rules
 from __future__ import annotations
 
 import hashlib
-import os
 import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from typing import IO
 
 import numpy as np
 
+from .. import limits
 from ..errors import RecordingError
 from . import manifest as manifests
 from .manifest import Manifest, Row
@@ -58,10 +58,7 @@ class Chunk:
 
 def limit() -> int:
     """Most bytes that a set may unpack to."""
-    text = os.environ.get("PHOBOS_RECORDING_LIMIT", str(8 << 30))
-    if not text.isdigit():
-        raise RecordingError(f"PHOBOS_RECORDING_LIMIT={text}: expected a number of bytes")
-    return int(text)
+    return limits.limit(limits.RECORDING_LIMIT, 8 << 30)
 
 
 def find(paths: list[Path]) -> list[Path]:

@@ -16,11 +16,10 @@ from typing import Protocol
 
 import numpy as np
 
-from .. import isa
+from .. import isa, limits
 from ..errors import KernelError, LoopLimitError, Span
 from ..formats import FORMATS, S32, S64, Codes, Format, dtype_of
 from ..isa import Arch
-from ..limits import max_trips
 from ..tile import program as tile
 from ..tile.program import Program, Value
 from . import execute, memory
@@ -91,7 +90,7 @@ def run(
     """
     state = Memory(tensors)
     watch = Watch(grid) if races else None
-    limit = max_trips(MAX_TRIPS)
+    limit = limits.limit(limits.MAX_TRIPS, MAX_TRIPS)
     record = isa.ARCHS[arch] if isinstance(arch, str) else arch
     dims = _dims(program, tensors)
     count = grid[0] * grid[1] * grid[2]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from phobos_sim.errors import RecordingError
+from phobos_sim.errors import RecordingError, UsageError
 from phobos_sim.recordings import loader, manifest
 from recording_samples import adds
 
@@ -152,7 +152,8 @@ def test_a_file_that_unpacks_too_far_is_refused(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setenv("PHOBOS_RECORDING_LIMIT", "500")
     refused(path, "would unpack to [0-9]+ bytes, the limit is 500")
     monkeypatch.setenv("PHOBOS_RECORDING_LIMIT", "much")
-    refused(path, "expected a number of bytes")
+    with pytest.raises(UsageError, match="PHOBOS_RECORDING_LIMIT is 'much'; it is a number of bytes"):
+        loader.load(path)
 
 
 def test_a_header_may_not_promise_more_than_the_archive_holds(tmp_path: Path) -> None:
