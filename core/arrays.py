@@ -28,8 +28,8 @@ FORMAT_OF_DTYPE: dict[str, Format] = {
     "uint16": U16, "int32": S32, "uint32": U32, "int64": S64, "uint64": U64, "bool": PRED,
 }  # fmt: skip
 
-#: The same by dtype, for those that numpy has itself: asking one for its name takes microseconds.
-_FORMAT_OF_NATIVE = {np.dtype(name): fmt for name, fmt in FORMAT_OF_DTYPE.items() if name != "bfloat16"}
+#: The same by scalar type, for those that numpy has itself: asking a dtype for its name takes microseconds.
+_FORMAT_OF_TYPE = {np.dtype(name).type: fmt for name, fmt in FORMAT_OF_DTYPE.items() if name != "bfloat16"}
 _DTYPE_OF_FORMAT = {fmt.name: name for name, fmt in FORMAT_OF_DTYPE.items()} | {TF32.name: "float32"}
 
 
@@ -39,7 +39,7 @@ def as_codes(array: Any, *, where: str = "array") -> tuple[Codes, Format]:
     where: how messages name the array. Raises UsageError for what is no array or has no format.
     """
     values = _as_numpy(array, where)
-    fmt = _FORMAT_OF_NATIVE.get(values.dtype) or FORMAT_OF_DTYPE.get(values.dtype.name)
+    fmt = _FORMAT_OF_TYPE.get(values.dtype.type) or FORMAT_OF_DTYPE.get(values.dtype.name)
     if fmt is None:
         names = ", ".join(FORMAT_OF_DTYPE)
         raise UsageError(f"{where}: no number format for dtype {values.dtype}; use one of {names}")

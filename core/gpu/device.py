@@ -386,7 +386,7 @@ def emitter_hash() -> str:
     """A hash of the sources that make device code, for the keys of caches of what that code did."""
     root = Path(__file__).parents[1]
     digest = hashlib.sha256()
-    for folder in ("gpu", "isa", "spirv"):
+    for folder in ("gpu", "isa", "spirv", "tile"):
         for path in sorted((root / folder).rglob("*")):
             if path.suffix in (".py", ".json"):
                 digest.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")

@@ -18,6 +18,7 @@ import numpy as np
 
 from .. import isa, limits, log
 from ..errors import LoopLimitError, UnavailableError
+from ..formats import F16
 from ..isa import Arch
 from ..tile import program as tp
 from . import cooperative, mapping, measure, parts, probe
@@ -77,7 +78,7 @@ def run(
     if mode == "cooperative":
         target = cooperative.target_for(device, target, bound.program, arch)
     program = bound.program
-    if form in (None, "shared") and measure.can_double(target) and program.contractions():
+    if form in (None, "shared") and _multiplies_halves(program, target):
         target = replace(target, double_dots=measure.prefers_double(device) if double is None else double)
     changed = {bound.aliases[name] for name in program.written()}
     written = frozenset(name for name, first in bound.aliases.items() if first in changed)
@@ -218,6 +219,14 @@ def _shader(job: Job, choice: mapping.Choice) -> Shader:
         while len(_shaders) > KEPT_SHADERS:
             _shaders.popitem(last=False)
     return shader
+
+
+def _multiplies_halves(program: tp.Program, target: Target) -> bool:
+    """Whether there is a choice of dots in f64 or not (`sm86.tensor_double`)."""
+    if target.inexact or not measure.can_double(target):
+        return False
+    rows = [isa.lookup(c.instruction) for c in program.contractions()]
+    return any(r.family == "tensor" and r.operands[0] is F16 and target.form_of(r.key) != "integer" for r in rows)
 
 
 @functools.lru_cache(maxsize=KEPT_SHADERS)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ..errors import Source, Span
@@ -56,34 +56,36 @@ class _Writer:
         return value
 
 
-def _program(name: str, tensors: list[tuple[str, Format, tuple[str, ...]]], body: Block, threads: int) -> Program:
+def _program(name: str, tensors: Sequence[tuple[str, Format, tuple[str, ...]]], body: Block, threads: int) -> Program:
     params = tuple(TensorParam(t, fmt, dims, SPAN) for t, fmt, dims in tensors)
     dims = tuple(dict.fromkeys(d for _, _, names in tensors for d in names))
     return Program(name, params, (), tuple(t for t, _, _ in tensors), {}, dims, threads, (), body)
 
 
-def contraction() -> Program:
-    """C = A B with f16 operands and an f32 accumulator, 64 x 64 x 32 tiles on 256 threads."""
+def contraction(result: Format = F32, seeded: bool = False) -> Program:
+    """C = A B with f16 operands, 64 x 64 x 32 tiles on 256 threads. seeded: C = C + A B."""
     m = n = 64
     k = 32
+    tile, key = TileType(result, (m, n)), f"HMMA.16816.{result.name.upper()}"
     w = _Writer()
     row, column = w.block_start(0, m), w.block_start(1, n)
-    zero = Value(TileType(F32, (m, n)))
-    w.ops.append(Broadcast(SPAN, zero, w.constant(0, F32)))
+    if seeded:
+        start = w.load("C", result, (row, column), (m, n))
+    else:
+        start = Value(tile)
+        w.ops.append(Broadcast(SPAN, start, w.constant(0, result)))
     depth = Value(TileType(S64))
     w.ops.append(Dim(SPAN, depth, "K"))
-    at, acc, body = Value(TileType(S64)), Value(TileType(F32, (m, n))), _Writer()
+    at, acc, body = Value(TileType(S64)), Value(tile), _Writer()
     a = body.load("A", F16, (row, at), (m, k))
     b = body.load("B", F16, (at, column), (k, n))
-    following = Value(TileType(F32, (m, n)))
-    body.ops.append(Contract(SPAN, following, "HMMA.16816.F32", a, b, acc, False, "HMMA.16816.F32", "sample"))
-    out = Value(TileType(F32, (m, n)))
+    following, out = Value(tile), Value(tile)
+    body.ops.append(Contract(SPAN, following, key, a, b, acc, False, key, "sample"))
     loop = Block([at, acc], body.ops, [following])
-    w.ops.append(For(SPAN, w.constant(0), depth, w.constant(k), (zero,), loop, (out,)))
+    w.ops.append(For(SPAN, w.constant(0), depth, w.constant(k), (start,), loop, (out,)))
     w.ops.append(Store(SPAN, "C", (row, column), (m, n), out))
-    return _program(
-        "contraction", [("A", F16, ("M", "K")), ("B", F16, ("K", "N")), ("C", F32, ("M", "N"))], Block(ops=w.ops), 256
-    )
+    tensors = [("A", F16, ("M", "K")), ("B", F16, ("K", "N")), ("C", result, ("M", "N"))]
+    return _program("contraction", tensors, Block(ops=w.ops), 256)
 
 
 def reduction() -> Program:

@@ -269,9 +269,12 @@ class SharedEmitter(Emitter):
         return self.job.form != "loops" and self.alias(op.tensor) not in {self.alias(t) for t in self.program.written()}
 
     def direct_load(self, value: tp.Value, run: int) -> Callable[[Value, Value], list[Value]] | None:
-        """(row, first column) -> packed words of `run` elements of an unmasked slice; None where that cannot be."""
+        """(row, first column) -> packed words of `run` elements of an unmasked slice; None where that cannot be.
+
+        Whenever it is asked, and wherever the words are read: of a tensor that nothing writes.
+        """
         op = self.uses.definer.get(value)
-        if not isinstance(op, tp.Load) or value in self.slots or op.sizes[-1] is None or len(value.shape) != 2:
+        if not isinstance(op, tp.Load) or not self.staged(op) or op.sizes[-1] is None or len(value.shape) != 2:
             return None
         tensor, aligned = self.tensor(op.tensor), math.gcd(self.facts.aligned[op], value.shape[1])
         words = tensor.widest_words(run, aligned, self.target) if tensor.bits < 32 else 0

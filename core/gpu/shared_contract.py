@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 BLOCKS = ((4, 4), (4, 2), (2, 2), (2, 1), (1, 1))
 STAGES = (Packed, Decoded)  # by preference; figures in docs/performance.md
-WORD = 4  # bytes
+VECTOR_BYTES = 16
 FRAGMENTS = ((1, 1), (2, 1), (2, 2), (4, 2), (4, 4), (8, 4), (8, 8))
 
 
@@ -121,7 +121,7 @@ class _Blocks:
         suited = isinstance(core, FloatCore) and tensor_block.serves(core) and self.depth > 0
         if not suited or e.target.is_cpu or e.target.is_narrow:  # a CPU device runs both sides of a branch
             return None
-        e.shared_left -= WORD
+        e.shared_left -= VECTOR_BYTES  # with what aligns the vectors beside it
         flag = e.b.shared("u32", 1)
         flag.store(0, 0)
         return flag

@@ -224,6 +224,54 @@ def test_double_dots_of_a_slice_with_itself(monkeypatch: pytest.MonkeyPatch) -> 
     assert agree(kernel_of(text), a, b, np.zeros((M, N), np.float32), (2, 3))
 
 
+OVERWRITTEN = """@launch(64)
+@tensorcore
+@aligned(M=32, N=32, K=32)
+kernel k(A: tensor<f16>[M, K], B: tensor<f16>[K, N], C: tensor<f32>[M, N]) {
+  let i = ctx.block.x * 32
+  let j = ctx.block.y * 32
+  var acc: tile<f32>[32, 32] = 0.0
+  for k in range(0, K, 32) {
+    var a = A[i :+ 32, k :+ 32]
+    let b = B[k :+ 32, j :+ 32]
+    let z: tile<f16>[32, 32] = 0.0
+    A[i :+ 32, k :+ 32] = z
+    acc += dot(a, b)
+  }
+  C[i :+ 32, j :+ 32] = acc
+}
+"""
+
+
+@pytest.mark.parametrize("dots", ["single", "double"])
+def test_an_operand_that_is_overwritten_before_the_product(dots: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A `var` is a copy: what a chunk is staged from must not change, whatever stands between."""
+    use(monkeypatch, dots)
+    rng = np.random.default_rng(14)
+    a, b = (operand(rng, "ordinary", shape).view(np.float16) for shape in ((M, K), (K, N)))
+    found = kernel_of(OVERWRITTEN)
+    results = []
+    for name, form in (("reference", None), (device_name(), "shared")):
+        left, out = a.copy(), np.zeros((M, 32), np.float32)
+        found.launch((2, 1), left, np.ascontiguousarray(b[:, :32]), out, device=name, form=form)
+        assert not left.any()
+        results.append(out.view(np.uint32))
+    assert_codes(results[1], results[0])
+
+
+def test_double_dots_must_be_exact_on_a_device_to_be_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hard operands and seeds tell rounding toward zero from any other."""
+    device = devices.open_device(device_name())
+    use(monkeypatch, "double", shared_bytes=49152)
+    assert measure.double_is_exact(device)
+    monkeypatch.setattr(tensor_double, "round_toward_zero", lambda e: None)
+    monkeypatch.setattr(tensor_double, "add", lambda e, x, total: x + total)
+    monkeypatch.setattr(tensor_double, "multiply_add", lambda e, x, y, total: x * y + total)
+    monkeypatch.setattr(run, "_shaders", OrderedDict())
+    monkeypatch.setattr(run, "_launches", OrderedDict())
+    assert not measure.double_is_exact(device)
+
+
 MIXED = KERNEL.replace("C: tensor", "D: tensor<f64>[1], C: tensor").replace(
     "  C[i", "  D[0 :+ 1] = D[0 :+ 1] * 3.0\n  C[i"
 )

@@ -11,10 +11,12 @@ import numpy as np
 import pytest
 from helpers import assert_codes
 from phobos_sim.binding import Bound
+from phobos_sim.errors import UnavailableError
 from phobos_sim.gpu import device as devices
 from phobos_sim.gpu import measure, samples
 from phobos_sim.gpu.physical import INDEPENDENT_ROUNDING
 from phobos_sim.gpu.run import run
+from phobos_sim.gpu.vulkan import DeviceLost
 from phobos_sim.isa import SM86
 from runtime_samples import device_name
 
@@ -62,65 +64,108 @@ def test_a_verdict_is_asked_for_once_and_kept(
 ) -> None:
     asked: list[str] = []
 
-    def pick(device: devices.Device, kind: str, ways: dict[str, Any]) -> measure._Found:
+    def pick(device: devices.Device, kind: str, ways: dict[str, Any]) -> str:
         asked.append(kind)
-        return measure._Found("shared", {})
+        return "shared"
 
-    monkeypatch.setattr(measure, "_measure", pick)
+    monkeypatch.setattr(measure, "_fastest", pick)
     bound = bound_of("pointwise")
     assert [run(gpu, bound, SM86, None, None).form for _ in range(2)] == ["shared", "shared"]
     assert asked == ["pointwise"]
     (file,) = tmp_path.glob("mappings-*.json")
     assert json.loads(file.read_text()) == {"pointwise": "shared"}
+    file.write_text('{"pointwise": "shared", "reduction": "registers"}')  # another process had a question of its own
+    assert measure.preferred(gpu, "contraction") == "shared"
+    assert json.loads(file.read_text()) == {"pointwise": "shared", "reduction": "registers", "contraction": "shared"}
     measure._known.clear()
-    assert measure.preferred(gpu, "pointwise") == "shared" and asked == ["pointwise"]
+    assert measure.preferred(gpu, "pointwise") == "shared" and asked == ["pointwise", "contraction"]
     file.write_text('{"pointwise": "loops"}')  # damaged: measured anew
     measure._known.clear()
-    assert measure.preferred(gpu, "pointwise") == "shared" and asked == ["pointwise", "pointwise"]
+    assert measure.preferred(gpu, "pointwise") == "shared" and asked == ["pointwise", "contraction", "pointwise"]
+
+
+def test_no_verdict_is_kept_where_nothing_ran(
+    gpu: devices.Device, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(measure, "_fastest", lambda *_: "")
+    assert measure.preferred(gpu, "reduction") == "shared"
+    assert not list(tmp_path.glob("mappings-*.json"))
+    monkeypatch.setattr(measure, "_fastest", lambda *_: "registers")
+    assert measure.preferred(gpu, "reduction") == "registers"
+
+
+def test_a_lost_device_is_no_verdict(gpu: devices.Device, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def lost(*_: Any, **__: Any) -> None:
+        monkeypatch.setattr(gpu, "alive", False)
+        raise DeviceLost("vkQueueSubmit", "VK_ERROR_DEVICE_LOST")
+
+    monkeypatch.setattr("phobos_sim.gpu.run.run", lost)
+    monkeypatch.setattr(measure, "can_double", lambda target: True)
+    for ask in (lambda: measure.preferred(gpu, "pointwise"), lambda: measure.prefers_double(gpu)):
+        monkeypatch.setattr(gpu, "alive", True)
+        with pytest.raises(DeviceLost):
+            ask()
+    monkeypatch.setattr(gpu, "alive", True)
+    assert not list(tmp_path.glob("mappings-*.json"))
+
+
+ABLE = {"kind": "discrete", "float64": True, "float16": True, "truncates_f64": True, "subgroup_sizes": (32, 32)}
 
 
 @pytest.mark.parametrize(
-    ("fastest", "codes", "verdict"),
-    [("double", (1, 1), True), ("single", (1, 1), False), ("double", (1, 2), False), ("", (), False)],
+    ("fastest", "exact", "verdict"), [("double", True, True), ("single", True, False), ("double", False, False)]
 )
-def test_dots_in_f64_are_taken_where_they_are_faster_at_equal_bits(
-    gpu: devices.Device,
-    monkeypatch: pytest.MonkeyPatch,
-    fastest: str,
-    codes: tuple[int, ...],
-    verdict: bool,
+def test_dots_in_f64_are_taken_where_they_are_faster_and_exact(
+    gpu: devices.Device, monkeypatch: pytest.MonkeyPatch, fastest: str, exact: bool, verdict: bool
 ) -> None:
     asked: list[dict[str, Any]] = []
 
-    def pick(device: devices.Device, kind: str, ways: dict[str, Any]) -> measure._Found:
+    def pick(device: devices.Device, kind: str, ways: dict[str, Any]) -> str:
         asked.append(ways)
-        return measure._Found(fastest, {name: np.array([code]) for name, code in zip(ways, codes, strict=False)})
+        return fastest
 
-    monkeypatch.setattr(measure, "_measure", pick)
-    able = {"kind": "discrete", "float64": True, "float16": True, "truncates_f64": True, "subgroup_sizes": (32, 32)}
-    for lacking in able:
-        without = replace(
-            gpu.target, **able | {lacking: {"kind": "integrated", "subgroup_sizes": (8, 32)}.get(lacking)}
-        )
-        monkeypatch.setattr(gpu, "target", without)
+    monkeypatch.setattr(measure, "_fastest", pick)
+    monkeypatch.setattr(measure, "double_is_exact", lambda device: exact)
+    others: list[dict[str, Any]] = [{"kind": "cpu"}, {"kind": "integrated"}, {"subgroup_sizes": (8, 32)}]
+    others += [{feature: False} for feature in ("float64", "float16", "truncates_f64")]
+    for lacking in others:
+        monkeypatch.setattr(gpu, "target", replace(gpu.target, **(ABLE | lacking)))  # type: ignore[arg-type]
         assert not measure.prefers_double(gpu) and not asked
-    monkeypatch.setattr(gpu, "target", replace(gpu.target, **able))
+    monkeypatch.setattr(gpu, "target", replace(gpu.target, **ABLE))  # type: ignore[arg-type]
     assert [measure.prefers_double(gpu) for _ in range(2)] == [verdict] * 2
-    assert [{name: way["double"] for name, way in ways.items()} for ways in asked] == [
-        {"double": True, "single": False}
-    ]
+    assert [{name: way["double"] for name, way in ways.items()} for ways in asked] == (
+        [{"double": True, "single": False}] if exact else []
+    )
+
+
+def test_a_fault_in_dots_in_f64_is_no_launch_s_fault(gpu: devices.Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(device: devices.Device) -> bool:
+        raise UnavailableError("the compiler gave up")
+
+    monkeypatch.setattr(measure, "double_is_exact", fails)
+    monkeypatch.setattr(gpu, "target", replace(gpu.target, **ABLE))  # type: ignore[arg-type]
+    assert not measure.prefers_double(gpu)
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "asked"),
+    [("contraction", {}, True), ("contraction", {"form": "registers"}, False), ("pointwise", {}, False),
+     ("contraction", {"instructions": "integer"}, False), ("contraction", {"mode": "cooperative"}, False)],
+)  # fmt: skip
+def test_only_products_of_halves_ask_for_f64(
+    gpu: devices.Device, monkeypatch: pytest.MonkeyPatch, kind: str, options: dict[str, Any], asked: bool
+) -> None:
+    questions: list[object] = []
+    monkeypatch.setattr(measure, "can_double", lambda target: True)
+    monkeypatch.setattr(measure, "prefers_double", questions.append)
+    run(gpu, bound_of(kind), SM86, **({"form": "shared", "instructions": None} | options))
+    assert bool(questions) == asked
 
 
 def test_the_samples_are_run_in_each_way(gpu: devices.Device) -> None:
-    ways = {"registers": {"default": "registers"}, "impossible": {"no such argument": 1}}
-    found = measure._measure(gpu, "contraction", ways)
-    assert found.fastest == "registers" and list(found.outputs) == ["registers"]
-
-
-def test_f64_alone_must_be_able_to_truncate(gpu: devices.Device) -> None:
-    """Where widths cannot be told to round apart, f16 and f32 arithmetic would truncate too."""
-    for controls, able in (((), False), ((TRUNCATES,), False), ((TRUNCATES, INDEPENDENT_ROUNDING), True)):
-        assert replace(gpu.info, float_controls=controls).target().truncates_f64 == able
+    ways = {"impossible": {"no such argument": 1}, "registers": {"default": "registers"}}
+    assert measure._fastest(gpu, "contraction", ways) == "registers"
+    assert measure._fastest(gpu, "contraction", {"impossible": {"no such argument": 1}}) == ""
 
 
 @pytest.mark.parametrize(("unit", "calls"), [(1e-3, 6), (1.0, 2)])
@@ -129,5 +174,11 @@ def test_ways_are_timed_in_turn(gpu: devices.Device, monkeypatch: pytest.MonkeyP
     left = [1.0, 5.0, 9.0, 9.0, 0.5, 9.0]
     monkeypatch.setattr(measure, "_timed", lambda device, launch: unit * left.pop(0))
     ways = {name: {"default": "registers"} for name in ("first", "second")}
-    assert measure._measure(gpu, "pointwise", ways).fastest == "first"
+    assert measure._fastest(gpu, "pointwise", ways) == "first"
     assert len(left) == 6 - calls
+
+
+def test_f64_alone_must_be_able_to_truncate(gpu: devices.Device) -> None:
+    """Where widths cannot be told to round apart, f16 and f32 arithmetic would truncate too."""
+    for controls, able in (((), False), ((TRUNCATES,), False), ((TRUNCATES, INDEPENDENT_ROUNDING), True)):
+        assert replace(gpu.info, float_controls=controls).target().truncates_f64 == able

@@ -191,3 +191,18 @@ def test_both_axes_of_a_tile_are_the_rows_of_another(body: str, kind: str, eleme
     for attributes in ("@launch(32)", "@launch(128)\n@tensorcore\n@aligned(N=32)"):
         with kr.facts(**({} if kind == "cpu" else {"kind": kind, "loop_budget": None})):
             agree(kernel(tensors, body, attributes), N=32)
+
+
+FEW_ROWS = """  var acc: tile<f32>[{m}, {n}] = 1.0
+  acc += {dot}(A[0 :+ {m}, 0 :+ {k}], B[0 :+ {rows}, 0 :+ {columns}])
+  C[0 :+ {m}, 0 :+ {n}] = acc"""
+
+
+@pytest.mark.parametrize(("m", "n", "k", "dot"), [(8, 64, 128, "dot_t"), (4, 128, 128, "dot_t"), (8, 128, 128, "dot")])
+def test_few_rows_of_a_long_chain_have_a_register_mapping(m: int, n: int, k: int, dot: str) -> None:
+    """Operands that are computed take registers as accumulators do: where they are many, a unit has fewer columns."""
+    rows, columns = (n, k) if dot == "dot_t" else (k, n)
+    parameters = f"A: tensor<f16>[{m}, {k}], B: tensor<f16>[{rows}, {columns}], C: tensor<f32>[{m}, {n}]"
+    found = kernel(parameters, FEW_ROWS.format(m=m, n=n, k=k, dot=dot, rows=rows, columns=columns))
+    assert [op.instruction for op in found.program().contractions()] == ["FFMA"]
+    kr.agree(found, (1,), kr.arguments(found, {}), registers=True)

@@ -37,7 +37,7 @@ from .program import (
 UNSUPPORTED = (ArgMax, Scan, Transpose, Reshape, Extract, Insert, Gather, GridBarrier)
 MAX_REGISTERS = 512  # per lane and tile, beyond which tiles belong in memory
 WIDEST = 8
-MOST_BLOCKS = 4  # row blocks of a lane: beyond, wider rows pay more
+MOST_BLOCKS = 4  # row blocks of a lane; what is left of its outputs are columns, which use its loads of a again
 
 
 class NoMapping(Exception):
@@ -122,9 +122,16 @@ def plan(program: Program, lanes: int, aliases: dict[str, str], outputs: int = 1
     unordered = out_of_order(program, aliases)
     if unordered:
         raise NoMapping(unordered)
-    if contracts:
-        result = _contraction_plan(found, lanes, contracts, reduces, allowed, outputs)
-    elif reduces:
+    while contracts:
+        try:
+            result = _contraction_plan(found, lanes, contracts, reduces, allowed, outputs)
+            _check_fit(result, ops)
+            return result
+        except NoMapping:
+            if outputs <= WIDEST:
+                raise
+            outputs //= 2  # operands that are computed take registers too
+    if reduces:
         result = _reduction_plan(found, lanes, reduces, allowed)
     else:
         result = _pointwise_plan(found, lanes, ops, allowed)
