@@ -172,6 +172,7 @@ def test_the_samples_are_run_in_each_way(gpu: devices.Device) -> None:
 def test_ways_are_timed_in_turn(gpu: devices.Device, monkeypatch: pytest.MonkeyPatch, unit: float, calls: int) -> None:
     """The best of each counts; one after the other, `second` would be the faster. A long round is the last one."""
     left = [1.0, 5.0, 9.0, 9.0, 0.5, 9.0]
+    monkeypatch.setattr(measure, "GPU_RUNS", measure.RUNS)
     monkeypatch.setattr(measure, "_timed", lambda device, launch: unit * left.pop(0))
     ways = {name: {"default": "registers"} for name in ("first", "second")}
     assert measure._fastest(gpu, "pointwise", ways) == "first"
