@@ -15,7 +15,7 @@ from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING, Protocol
 
-from ..spirv.builder import Array, Value, Variable
+from ..spirv.builder import Array, Value
 from ..tile import program as tp
 from .sm86.chains import Core, Operand
 from .sm86.tensor_float import FloatCore
@@ -248,9 +248,10 @@ def fill(e: SharedEmitter, chores: Sequence[Chore]) -> None:
     """Brings tiles in, between two barriers: before the first, other invocations may still read what was there.
 
     All reads are issued ahead of that barrier where an invocation has few to make: they are what takes long. Chores
-    that are small together are spread over all invocations.
+    that are small together are spread over all invocations; where registers are few, the invocations that have nothing
+    to do read what another one does, which takes less of them than a branch.
     """
-    b, size = e.b, e.local_size
+    b, size, branches = e.b, e.local_size, not e.target.is_narrow
     if sum(-(-chore.count // size) for chore in chores) > AHEAD:
         e.barrier()
         for chore in chores:
@@ -260,17 +261,22 @@ def fill(e: SharedEmitter, chores: Sequence[Chore]) -> None:
     pieces: list[tuple[Chore, Value, bool]] = []
     taken = 0  # invocations that have work
     for chore in chores:
-        start = taken if taken + chore.count <= size else 0
+        start = taken if branches and taken + chore.count <= size else 0
         taken = start + chore.count
-        first = e.lid - start if start else e.lid  # wraps where a smaller one has other work
+        first = e.lid - start if start else e.lid  # of those before, far beyond every count
         for done in range(0, chore.count, size):
             pieces.append((chore, first + done if done else first, done + size <= chore.count and not start))
-    fetched: list[list[Variable]] = []
+    fetched: list[Callable[[], list[Value]]] = []
     for chore, at, whole in pieces:
-        with nullcontext() if whole else b.if_(at < chore.count):
-            fetched.append([b.variable(value.kind, value) for value in chore.fetch(at)])
+        if whole or not branches:
+            values = chore.fetch(at if whole else b.min(at, chore.count - 1))
+            fetched.append(lambda values=values: values)  # type: ignore[misc]
+            continue
+        with b.if_(at < chore.count):
+            variables = [b.variable(value.kind, value) for value in chore.fetch(at)]
+        fetched.append(lambda variables=variables: [variable.load() for variable in variables])  # type: ignore[misc]
     e.barrier()
-    for (chore, at, whole), variables in zip(pieces, fetched, strict=True):
+    for (chore, at, whole), values_of in zip(pieces, fetched, strict=True):
         with nullcontext() if whole else b.if_(at < chore.count):
-            chore.keep(at, [variable.load() for variable in variables])
+            chore.keep(at, values_of())
     e.barrier()
