@@ -49,7 +49,11 @@ class _Words:
 
 
 class _Side:
-    """One operand's chunk."""
+    """One operand's chunk. load: None where it cannot be staged.
+
+    It is planned before the loop's body is emitted and read at the product, which is right for tensors that nothing
+    writes; others have no `direct_load`.
+    """
 
     def __init__(
         self, e: SharedEmitter, width: int, value: tp.Value, side: int, lines_first: bool, flag: Array

@@ -7,8 +7,8 @@ or with a word of ones, and of two in a row one remains: the `turns`, where the 
 
 1. Magnitudes of f16 are exact with 11 bits in the high word and a low word of 0. A zero is held as 2^-127: its
    products, at most 2^-111, are below every unit.
-2. T is below 2^31 in magnitude (`serves`), so its low word says all. What carries into the high word is the same in
-   both numbers of the subtraction that takes M away.
+2. T is below 2^31 in magnitude (`serves`), so its low word says all. What carries into the high word does no harm:
+   `finish` subtracts a number with the same high word.
 3. Nominal exponents are small integers in f16 floats, two to a word: 1024 + e in a, e in b. The largest of their sums
    then has its value in its low bits, and -64 for a zero stays below every product of two others (R3).
 4. f32 results (`DoubleCore`): a state is an f64 whose words are shifted from the f32 code's (`of_code`), so that every
