@@ -20,11 +20,13 @@ from pathlib import Path
 
 import numpy as np
 import phobos_sim as sim
+from harness import grid_of
 from phobos_sim.gpu import cooperative
 from phobos_sim.gpu.device import Device, open_device
 from phobos_sim.gpu.dispatch import Item
 
 KERNELS = Path(__file__).with_name("kernels.py")
+DEVICE = os.environ.get("PHOBOS_DEVICE", "vulkan")
 ARCHS = ("sm_86", "sm_90")
 RUNS = 5
 BUSY_SECONDS, MOST = 0.2, 64
@@ -35,12 +37,9 @@ KERNEL_NAMES = ("hmma_f32", "hmma_f32_512", "hmma_f16")
 
 def launch(kernel: sim.Kernel, a: np.ndarray, b: np.ndarray, **options: object) -> tuple:
     """Codes of the product, and the launch."""
-    size = len(a)
-    c = np.zeros((size, size), {"f16": np.float16, "f32": np.float32}[kernel.program().tensors[2].element.name])
-    wide = max(op.result.shape[1] for op in kernel.program().contractions())
-    done = kernel.launch(
-        (size // 64, size // wide), a, b, c, device=os.environ.get("PHOBOS_DEVICE", "vulkan"), **options
-    )
+    shape = len(a), b.shape[1]
+    c = np.zeros(shape, {"f16": np.float16, "f32": np.float32}[kernel.program().tensors[2].element.name])
+    done = kernel.launch(grid_of(kernel, *shape), a, b, c, **{"device": DEVICE, **options})
     return c.view(f"u{c.itemsize}"), done
 
 
@@ -74,13 +73,8 @@ def expected(kernel: sim.Kernel, size: int) -> tuple[np.ndarray, np.ndarray, np.
     """Rows, columns, and the reference's codes there."""
     (a, b), rng = operands(size), np.random.default_rng(2)
     rows, columns = (np.sort(rng.permutation(size)[:count]) for count in SAMPLED)
-    fmt = {"f16": np.float16, "f32": np.float32}[kernel.program().tensors[2].element.name]
-    c = np.zeros((len(rows), len(columns)), fmt)
-    wide = max(op.result.shape[1] for op in kernel.program().contractions())
-    kernel.launch(
-        (len(rows) // 64, len(columns) // wide), a[rows], np.ascontiguousarray(b[:, columns]), c, device="reference"
-    )
-    return rows, columns, c.view(f"u{c.itemsize}")
+    codes, _ = launch(kernel, a[rows], np.ascontiguousarray(b[:, columns]), device="reference")
+    return rows, columns, codes
 
 
 @contextmanager
@@ -107,7 +101,7 @@ def steady(device: Device) -> Iterator[list[float]]:
 
 
 def rate(kernel: sim.Kernel, size: int, **options: object) -> dict[str, object]:
-    device = open_device(os.environ.get("PHOBOS_DEVICE", "vulkan"))
+    device = open_device(DEVICE)
     with steady(device) as measured:
         codes, done = launch(kernel, *operands(size), **options)
     seconds = statistics.median(measured)
@@ -124,7 +118,7 @@ def rate(kernel: sim.Kernel, size: int, **options: object) -> dict[str, object]:
 
 def main() -> int:
     module = sim.load(os.path.relpath(KERNELS))
-    device = open_device(os.environ.get("PHOBOS_DEVICE", "vulkan"))
+    device = open_device(DEVICE)
     sizes = [int(text) for text in sys.argv[1:]] or [512 if device.target.is_cpu else 4096]
     table: dict[str, object] = {
         "benchmark": "cooperative",

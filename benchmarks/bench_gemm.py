@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 import phobos_sim as sim
-from harness import about, interleaved, ratio
+from harness import about, grid_of, interleaved, ratio
 from phobos_sim.gpu.device import open_device
 
 KERNELS = Path(__file__).with_name("kernels.py")
@@ -41,10 +41,9 @@ def cases(kernel: sim.Kernel, size: int) -> dict[str, Callable[[], Any]]:
     x, y = (v.astype(np.float32) for v in (a, b))
     device = os.environ.get("PHOBOS_DEVICE", "vulkan")
 
-    tile = kernel.program().contractions()[0].result.shape
+    grid = grid_of(kernel, size, size)
 
     def launch(**options: Any) -> float:
-        grid = tuple(size // extent for extent in tile)
         return kernel.launch(grid, a, b, c, **{"device": device, **options}).seconds
 
     found: dict[str, Callable[[], Any]] = {"default": launch}

@@ -102,6 +102,12 @@ def interleaved(
     return found
 
 
+def grid_of(kernel: Any, rows: int, columns: int) -> tuple[int, int]:
+    """The grid of a product kernel: CTAs of its contraction's tile."""
+    tall, wide = kernel.program().contractions()[0].result.shape
+    return rows // tall, columns // wide
+
+
 def about(name: str, device: Any = None) -> dict[str, Any]:
     """The head of a benchmark's JSON: what ran, where, when, and how busy the machine was."""
     import numpy

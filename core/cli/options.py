@@ -72,8 +72,9 @@ def check_json(target: str | None) -> None:
 def source_file(path: Path) -> Path:
     """The path, if it is a readable kernel source."""
     if not path.is_file():
-        what = "a folder" if path.is_dir() else "no such file"
-        raise UsageError(f"{path}: {what}; give the path of a .py or .ph source")
+        from ..lang.load import no_source
+
+        raise no_source(path)
     if path.suffix not in (".py", ".ph"):
         raise UsageError(f"{path}: a kernel source ends in .py or .ph, this ends in {path.suffix or 'nothing'!r}")
     return path

@@ -117,19 +117,17 @@ def _verdict(device: Device, key: str, choices: tuple[str, ...], measured: Calla
     """What was found before, in this process or on disk, or is found now; "", not kept, where nothing ran."""
     identity = f"{device.info.identity}-{emitter_hash()}"
     known = _known.setdefault(identity, {})
-    if known.get(key) in choices:
-        return known[key]
-    folder = cache_folder()
-    path = None if folder is None else folder / f"mappings-{identity}.json"
-    kept = {} if path is None else _read(path)
-    if kept.get(key) not in choices:
-        found = measured()
+    if known.get(key) not in choices:
+        folder = cache_folder()
+        path = None if folder is None else folder / f"mappings-{identity}.json"
+        found = "" if path is None else _read(path).get(key, "")
         if found not in choices:
-            return ""
-        kept[key] = found
-        if path is not None:
-            write_atomically(path, json.dumps(_read(path) | known | {key: found}).encode())  # others write it too
-    known[key] = kept[key]
+            found = measured()
+            if found not in choices:
+                return ""
+            if path is not None:
+                write_atomically(path, json.dumps(_read(path) | known | {key: found}).encode())  # others write it too
+        known[key] = found
     return known[key]
 
 

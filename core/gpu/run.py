@@ -181,7 +181,7 @@ def _plain(bound: Bound, target: Target, written: frozenset[str]) -> frozenset[t
     """
     if not target.is_cpu:
         return frozenset()
-    makers = {value: op for op in bound.program.ops for value in op.results}
+    makers = bound.program.makers
     seen: dict[tuple[str, str], bool] = {}
 
     def is_plain(contract: tp.Contract, value: tp.Value) -> bool:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 BLOCKS = ((4, 4), (4, 2), (2, 2), (2, 1), (1, 1))
 STAGES = (Packed, Decoded)  # by preference; figures in docs/performance.md
-VECTOR_BYTES = 16
+WORD = 4  # bytes
 FRAGMENTS = ((1, 1), (2, 1), (2, 2), (4, 2), (4, 4), (8, 4), (8, 8))
 
 
@@ -121,7 +121,7 @@ class _Blocks:
         suited = isinstance(core, FloatCore) and tensor_block.serves(core) and self.depth > 0
         if not suited or e.target.is_cpu or e.target.is_narrow:  # a CPU device runs both sides of a branch
             return None
-        e.shared_left -= VECTOR_BYTES  # with what aligns the vectors beside it
+        e.shared_left -= WORD * shared_stage.VECTOR  # with what aligns the vectors beside it
         flag = e.b.shared("u32", 1)
         flag.store(0, 0)
         return flag
@@ -175,7 +175,7 @@ class _Blocks:
         assert isinstance(core, FloatCore) and self.stages is not None
         left, right = self.stages
         assert isinstance(left, Sorted) and isinstance(right, Sorted)
-        rows = [[variables[0] for variables in states[r * bn : (r + 1) * bn]] for r in range(bm)]
+        rows = self.rows(states)
 
         def walk(core: FloatCore) -> None:
             def group(g: Value) -> None:
@@ -211,6 +211,11 @@ class _Blocks:
         for j, variables in enumerate(states):
             code = self.core.result(e.b, tuple(v.load() for v in variables))
             e.write_slot(slot, self.op.result.element, (r0 + j // bn) * self.n + c0 + j % bn, code)
+
+    def rows(self, states: list[list[Variable]]) -> list[list[Variable]]:
+        """[row][column] of a block's states, of a core whose states are one variable each."""
+        across = self.block[1]
+        return [[variables[0] for variables in states[i : i + across]] for i in range(0, len(states), across)]
 
     def variables(self, values: list[Operand]) -> list[list[Variable]]:
         return [[self.e.b.variable(part.kind, part) for part in state] for state in values]
@@ -286,9 +291,8 @@ class Fragment(Carried):
         """One contraction of the loop's body."""
         self.e.fragments[op.result] = self
         if self.chunks is not None:
-            (_, columns), states = self.blocks.block, self.states
-            rows = [[v[0] for v in states[i : i + columns]] for i in range(0, len(states), columns)]
-            self.chunks.advance(self.mine, self.blocks.place(self.e.lid), rows, self.blocks.odd.load())
+            rows, place = self.blocks.rows(self.states), self.blocks.place(self.e.lid)
+            self.chunks.advance(self.mine, place, rows, self.blocks.odd.load())
             return
         self.blocks.prepare()
         self.blocks.fill()

@@ -17,7 +17,6 @@ from ..tile import program as tp
 from . import shared_stage
 from .shared_stage import VECTOR, Chore
 from .sm86 import tensor_double
-from .sm86.tensor_double import DoubleCore, DoubleHalfCore
 from .sm86.tensor_float import FloatCore
 
 if TYPE_CHECKING:
@@ -166,8 +165,11 @@ class Chunks:
     def of(
         cls, e: SharedEmitter, op: tp.Contract, core: FloatCore, flag: Array, block: tuple[int, int]
     ) -> Chunks | None:
-        """None where something does not suit: the device, the program, the shapes, or the memory that is left."""
-        if not e.target.double_dots or not tensor_double.serves(core.rules) or _uses_f64(e):
+        """None where something does not suit: the device, the program, the shapes, or the memory that is left.
+
+        core: one that `tensor_block` serves.
+        """
+        if not e.target.double_dots or _uses_f64(e):
             return None
         if block[0] * block[1] > e.target.accumulators:
             return None
@@ -193,7 +195,7 @@ class Chunks:
         e, b = self.e, self.e.b
         (left, right), (row, column) = self.sides, place
 
-        def walk(core: DoubleCore | DoubleHalfCore) -> None:
+        def walk(core: tensor_double.Core) -> None:
             def group(g: Value) -> None:
                 columns = _Group(right, g, column, len(states[0]))
                 if core.plain:

@@ -41,15 +41,19 @@ class LoadedModule:
         return f"<{self.path}: kernels {', '.join(self.kernels) or 'none'}>"
 
 
+def no_source(path: str | os.PathLike[str]) -> UsageError:
+    """What to raise for a path at which there is no file."""
+    what = "a folder" if os.path.isdir(path) else "no such file"
+    return UsageError(f"{path}: {what}; give the path of a .py or .ph source")
+
+
 def read_source(path: str | os.PathLike[str]) -> Source:
     """The text of a file. Raises UsageError where it cannot be read as UTF-8 text."""
     name = os.fspath(path)
     try:
         return Source(name, Path(name).read_text(encoding="utf-8-sig"))
-    except IsADirectoryError:
-        raise UsageError(f"{name}: a folder; give the path of a .py or .ph source") from None
-    except FileNotFoundError:
-        raise UsageError(f"{name}: no such file; give the path of a .py or .ph source") from None
+    except (IsADirectoryError, FileNotFoundError):
+        raise no_source(name) from None
     except (OSError, UnicodeDecodeError) as problem:
         raise UsageError(f"{name}: cannot be read as UTF-8 text: {problem}") from None
 

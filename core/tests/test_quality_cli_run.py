@@ -317,9 +317,11 @@ def test_what_the_command_line_itself_refuses(options: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("file", "words"), [("gone.py", "no such file"), ("notes.md", ".py or .ph"), ("bad.py", "error")]
+    ("file", "words"),
+    [("gone.py", "no such file"), ("folder.py", "a folder"), ("notes.md", ".py or .ph"), ("bad.py", "error")],
 )
 def test_a_bad_file(file: str, words: str, tmp_path: Path) -> None:
+    (tmp_path / "folder.py").mkdir()
     (tmp_path / "notes.md").write_text("")
     (tmp_path / "bad.py").write_text("import phobos.lang as ph\n\n\n@ph.kernel\ndef k(X):\n    X[0] = \n")
     assert words in run(tmp_path / file, "--grid", "1", status=2)

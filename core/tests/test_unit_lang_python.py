@@ -226,6 +226,12 @@ def test_the_surface_outside_kernels() -> None:
     assert repr(ph.tensor[ph.f16][4, 4]).startswith("ph.tensor[")
 
 
+def test_a_folder_is_no_source(tmp_path: Path) -> None:
+    (tmp_path / "kernels.py").mkdir()
+    with pytest.raises(UsageError, match="a folder; give the path"):
+        load(tmp_path / "kernels.py")
+
+
 def test_loading() -> None:
     loaded = load(ROOT / "examples" / "quantize.py")
     assert list(loaded.kernels) == ["quantize", "dequantize"]

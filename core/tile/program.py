@@ -439,6 +439,11 @@ class Program:
         """All operations, in program order."""
         return tuple(walk(self.body))
 
+    @cached_property
+    def makers(self) -> dict[Value, Op]:
+        """The operation that makes each value; arguments of blocks have none."""
+        return {value: op for op in self.ops for value in op.results}
+
     def written(self) -> frozenset[str]:
         return self._written
 

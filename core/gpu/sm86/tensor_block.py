@@ -25,17 +25,19 @@ def serves(core: FloatCore) -> bool:
     return core.rules.operand is F16 and core.rules.largest_sum < 1 << 31
 
 
+def over(e: Builder, core: FloatCore, count: int, body: Callable[[int | Value], None]) -> None:
+    """`body` for 0..count-1: written out where nothing is special, else in a loop, which takes fewer registers."""
+    if core.plain:
+        for i in range(count):
+            body(i)
+    else:
+        e.loop(count, body, DONT_UNROLL)
+
+
 def advance(e: Builder, core: FloatCore, states: list[list[Variable]], a: Words, b: Words) -> None:
     """One group: states[row][column] to the next. core.plain, .calm: nothing is infinite, NaN or odd."""
     places = [(i, j) for i in range(len(states)) for j in range(len(states[0]))]
     words = core.width // 2
-
-    def over_words(body: Callable[[int | Value], None]) -> None:
-        if core.plain:
-            for j in range(words):
-                body(j)
-        else:
-            e.loop(words, body, DONT_UNROLL)
 
     acc = {(i, j): (states[i][j].load(),) for i, j in places}
     tops = {at: e.variable("u32", (254 + SMALL) << 23) for at in places}
@@ -45,7 +47,7 @@ def advance(e: Builder, core: FloatCore, states: list[list[Variable]], a: Words,
             for i, j in places:
                 tops[i, j].store(e.max(tops[i, j].load(), x[i] + y[j]))
 
-    over_words(largest)
+    over(e, core, words, largest)
     top = {at: core.raised(e, acc[at], tops[at].load()) for at in places}
     scales = {at: core.scale(e, top[at]) for at in places}
     totals = {at: e.variable("i32", e.convert(core.addend(acc[at]) * scales[at], "i32")) for at in places}
@@ -59,7 +61,7 @@ def advance(e: Builder, core: FloatCore, states: list[list[Variable]], a: Words,
                 if sums:
                     sums[i, j].store(sums[i, j].load() + product)
 
-    over_words(add)
+    over(e, core, words, add)
     for i, j in places:
         total = SignedSum(e, core.rules)
         total.add(totals[i, j].load())

@@ -7,8 +7,8 @@ or with a word of ones, and of two in a row one remains: the `turns`, where the 
 
 1. Magnitudes of f16 are exact with 11 bits in the high word and a low word of 0. A zero is held as 2^-127: its
    products, at most 2^-111, are below every unit.
-2. T is below 2^31 in magnitude (`serves`), so its low word says all. What carries into the high word does no harm:
-   `finish` subtracts a number with the same high word.
+2. T is below 2^31 in magnitude (`tensor_block.serves`), so its low word says all. What carries into the high word does
+   no harm: `finish` subtracts a number with the same high word.
 3. Nominal exponents are small integers in f16 floats, two to a word: 1024 + e in a, e in b. The largest of their sums
    then has its value in its low bits, and -64 for a zero stays below every product of two others (R3).
 4. f32 results (`DoubleCore`): a state is an f64 whose words are shifted from the f32 code's (`of_code`), so that every
@@ -24,12 +24,13 @@ All else that a shader computes in f64 would round toward zero as well, so only 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Protocol
 
-from ...formats import F16, F32
-from ...spirv.builder import DONT_UNROLL, Builder, Value, Variable
+from ...formats import F32
+from ...spirv.builder import Builder, Value, Variable
 from .tensor import SIGN, Rules
+from .tensor_block import over
 from .tensor_float import FloatCore, SignedSum, State, unpack_half
 
 OFFSET = (1023 - 127) << 20  # between the exponent fields of f64 and f32, in a high word
@@ -60,10 +61,6 @@ class Lines(Protocol):
     def ends(self) -> list[Value]:
         """Ones where the last k's sign is minus; in a the top bit is the other way round."""
         ...
-
-
-def serves(r: Rules) -> bool:
-    return r.operand is F16 and r.largest_sum < 1 << 31
 
 
 # ---- toward zero -------------------------------------------------------------------------------------------------
@@ -110,6 +107,8 @@ def code_of(e: Builder, state: Value) -> Value:
 class DoubleCore(FloatCore):
     """f32 results. The steps of this core are `advance`."""
 
+    smallest = LOWEST
+
     def seed(self, e: Builder, code: Value) -> State:
         return (of_code(e, super().seed(e, code)[0]),)
 
@@ -118,12 +117,6 @@ class DoubleCore(FloatCore):
 
     def addend(self, acc: State) -> Value:
         return code_of(acc[0].b, acc[0]).f
-
-    def is_odd(self, e: Builder, acc: State) -> Value:
-        """Whether an addend is infinite, NaN, or nonzero and below 2^`LOWEST`."""
-        magnitude = self.addend(acc).bits & ~SIGN
-        small = (magnitude - 1) < ((127 + LOWEST) << 23) - 1  # and not 0
-        return (magnitude >= F32.infinity) | small
 
     def start(self, e: Builder, acc: State, top: Value) -> tuple[Value, Value]:
         """(M + T of the addend, what `finish` wants to know). top: the products' largest exponent, see `_top`."""
@@ -160,33 +153,29 @@ class DoubleHalfCore(FloatCore):
         return self.next_state(e, acc, summed, top, float_sum)
 
 
-def core_of(r: Rules, plain: bool) -> DoubleCore | DoubleHalfCore:
+Core = DoubleCore | DoubleHalfCore
+
+
+def core_of(r: Rules, plain: bool) -> Core:
     return DoubleCore(r, plain) if r.result is F32 else DoubleHalfCore(r, plain)
 
 
 # ---- one group ---------------------------------------------------------------------------------------------------
 
 
-def advance(e: Builder, core: DoubleCore | DoubleHalfCore, states: list[list[Variable]], a: Lines, b: Lines) -> None:
+def advance(e: Builder, core: Core, states: list[list[Variable]], a: Lines, b: Lines) -> None:
     """states[row][column] to the next. core.plain: nothing is infinite, NaN or odd."""
     places = [(i, j) for i in range(len(states)) for j in range(len(states[0]))]
     acc = {(i, j): (states[i][j].load(),) for i, j in places}
     nothing = e.bitcast(e.u32(NOTHING << 16 | NOTHING), "f16x2")
     largest = {at: e.variable("f16x2", nothing) for at in places}
 
-    def over(count: int, body: Callable[[int | Value], None]) -> None:
-        if core.plain:
-            for k in range(count):
-                body(k)
-        else:
-            e.loop(count, body, DONT_UNROLL)
-
     def compare(pair: int | Value) -> None:
         x, y = a.exponents(pair), b.exponents(pair)
         for i, j in places:
             largest[i, j].store(e.max(largest[i, j].load(), x[i] + y[j]))
 
-    over(core.width // 2, compare)
+    over(e, core, core.width // 2, compare)
     starts = {at: core.start(e, acc[at], _top(e, largest[at].load())) for at in places}
     totals = {at: e.variable("f64", total) for at, (total, _) in starts.items()}
     sums = {} if core.plain else {at: e.variable("f32", core.addend(acc[at])) for at in places}
@@ -203,7 +192,7 @@ def advance(e: Builder, core: DoubleCore | DoubleHalfCore, states: list[list[Var
             for i, j in places:
                 sums[i, j].store(sums[i, j].load() + u[i] * v[j])
 
-    over(core.width, accumulate)
+    over(e, core, core.width, accumulate)
     s, t = a.ends(), b.ends()
     for i, j in places:
         total = totals[i, j].load()

@@ -113,6 +113,7 @@ class FloatCore:
 
     form = "float"
     outputs = 32
+    smallest = SMALL  # of addends that are not odd
 
     def __init__(self, r: Rules, plain: bool = False, calm: bool = False) -> None:
         assert r.operand is F16 or plain, "bf16 and tf32 in their whole range are for tensor_wide"
@@ -194,9 +195,9 @@ class FloatCore:
         return (e.select(special, float_sum.bits if self.rules.result is F32 else float_sum, summed),)
 
     def is_odd(self, e: Builder, acc: State) -> Value:
-        """Whether an addend is infinite, NaN, or nonzero and below 2^`SMALL`."""
-        magnitude = (acc[0].bits if self.rules.result is F16 else acc[0]) & ~SIGN
-        small = (magnitude - 1) < ((127 + SMALL) << 23) - 1  # and not 0
+        """Whether an addend is infinite, NaN, or nonzero and below 2^`smallest`."""
+        magnitude = self.addend(acc).bits & ~SIGN
+        small = (magnitude - 1) < ((127 + self.smallest) << 23) - 1  # and not 0
         return (magnitude >= F32.infinity) | small
 
     def addend(self, acc: State) -> Value:
